@@ -42,6 +42,8 @@
 //     last, so a retry that another limit refuses costs nothing. After [ErrRejected]
 //     it is not checked: the server has answered, so the next poll is no extra load.
 //     A retry that follows a [Throttled] error under a guard that paces takes nothing from it.
+//     [Supervise] ends neither because of the Budget nor, without Policy.MaxRetryAfter, because of
+//     the server's wait: it waits longer.
 //  7. The run waits for the [Backoff]. If the server asked for a wait, the run waits for
 //     that plus the Backoff, or plus a random part of a tenth of it if that part is longer
 //     than the Backoff. If it asked for a retry at once (a Retry-After of 0), the run does not

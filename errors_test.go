@@ -199,7 +199,7 @@ func TestErrorMarkedSaysThatAMarkEndedTheRun(t *testing.T) {
 	} {
 		for door, run := range doors {
 			p, _ := virtual()
-			p.MaxAttempts, p.Classify = 2, tt.classify
+			p.MaxAttempts, p.Classify, p.MaxRetryAfter = 2, tt.classify, 5*time.Minute // without the last Supervise waits longer
 			err := run(t.Context(), p, func(context.Context) error { return tt.err })
 			if got := wantReason(t, err, tt.reason).Marked; got != tt.want {
 				t.Errorf("%s, %s: Marked = %v, want %v", name, door, got, tt.want)

@@ -176,7 +176,7 @@ func (r *run) refused(p *Policy, guard Guard, err error) {
 		r.refusals++
 	}
 	r.judged(p, &v)
-	more := r.next(p, &moment{elapsed: r.idle - r.origin, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
+	more := r.next(p, &moment{elapsed: r.idle - r.origin, left: untilDeadline(r.ctx, p.Clock), lasting: r.healthy > 0, refusal: v.Err})
 	var delay time.Duration
 	switch {
 	case more:

@@ -882,6 +882,7 @@ func TestRefusalIsJudgedAsAnErrorOfOp(t *testing.T) {
 				t.Run(fmt.Sprint(name, "/", door, "/", nonIdempotent), func(t *testing.T) {
 					p, v := virtual()
 					p.Classify, p.ThrottleBackoff, p.NonIdempotent = tt.classify, retry.Constant(5*time.Second), nonIdempotent
+					p.MaxRetryAfter = 5 * time.Minute // without it Supervise waits longer
 					budget := &loggedBudget{log: func(string, ...any) {}}
 					p.Budget = budget
 					seen := record(&p)

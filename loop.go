@@ -76,6 +76,7 @@ type moment struct {
 	elapsed time.Duration // since the run began
 	left    time.Duration // until the caller's deadline; math.MaxInt64 if there is none
 	healthy bool          // op was up for long enough: the run counts as a success
+	lasting bool          // the run is Supervise's, which waits where others give up
 	refusal error         // of a guard: the attempt was not made
 	paced   bool          // a guard limits the retries that follow a Throttled attempt
 }
@@ -191,15 +192,37 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 	case p.Budget == nil, now.refusal != nil: // the retry, if it is one, has been paid for
 	case d.polled, // the next poll is no extra load
 		d.class == Throttled && now.paced: // a guard limits it
-	case !d.withdraw(p): // last: a retry that is not made costs nothing
-		d.stop(p, ReasonBudget, d.shortage(p))
-		d.wait = wait
-		return false
-	default:
+	case d.withdraw(p): // last: a retry that is not made costs nothing
 		d.retried, d.stage = d.class, granted
 		if d.granted < math.MaxInt32-1 {
 			d.granted++
 		}
+	case now.lasting:
+		return d.postpone(p, now, delay, wait)
+	default:
+		d.stop(p, ReasonBudget, d.shortage(p))
+		d.wait = wait
+		return false
+	}
+	d.prev, d.wait = delay, wait
+	return true
+}
+
+// sessionHint is the longest wait of a server that a session obeys, unless Policy.MaxRetryAfter is
+// set. Servers mean less: a Retry-After of a day is a mistake.
+const sessionHint = time.Hour
+
+// postpone has a session wait whose budget has refused a retry after wait, of which delay is the
+// backoff's part: for that twice, and a second, but within MaxElapsed.
+//
+//go:noinline
+func (d *decisions) postpone(p *Policy, now *moment, delay, wait time.Duration) bool {
+	wait = sum(sum(wait, delay), time.Second)
+	if p.MaxElapsed > 0 {
+		wait = min(wait, p.MaxElapsed-max(now.elapsed, 0)) // not below the wait that was planned
+	}
+	if now.left < math.MaxInt64 && wait >= now.left {
+		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
 	}
 	d.prev, d.wait = delay, wait
 	return true
@@ -210,10 +233,13 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, reason Reason) {
 	made := min(d.attempts, math.MaxInt-int(d.refusals)) + int(d.refusals)
 	step := Step{Retry: made, Prev: d.prev, Hint: max(d.hint, 0), Now: d.hint == hint.Now}
-	limit := p.attemptLimit()
+	limit, ends := p.attemptLimit(), d.ends
+	if ends == ReasonRetryAfter && now.lasting && p.MaxRetryAfter == 0 {
+		ends, step.Hint = ReasonNone, min(step.Hint, sessionHint)
+	}
 	switch {
-	case d.ends != ReasonNone && d.ends != ReasonRetryAfter:
-		return 0, 0, d.ends
+	case ends != ReasonNone && ends != ReasonRetryAfter:
+		return 0, 0, ends
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0
 	case now.left <= 0:
@@ -221,8 +247,8 @@ func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, rea
 	case made >= limit && limit < math.MaxInt:
 		return 0, 0, ReasonMaxAttempts
 	}
-	if d.ends != ReasonNone { // ReasonRetryAfter: the limits above go before it
-		return 0, 0, d.ends
+	if ends != ReasonNone { // ReasonRetryAfter: the limits above go before it
+		return 0, 0, ends
 	}
 	if _, fixed := p.backoff(d.class).(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
 		step.Rand = p.random()

@@ -360,7 +360,9 @@ func (r *run) follow(p *Policy, judged bool) sequel {
 	if healthy {
 		ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 	}
-	m := moment{elapsed: r.idle - r.origin, left: untilDeadline(ctx, p.Clock), healthy: healthy, paced: r.gates != nil && r.gates.paces}
+	var m moment // a literal would need room on the stack twice
+	m.elapsed, m.left = r.idle-r.origin, untilDeadline(ctx, p.Clock)
+	m.healthy, m.lasting, m.paced = healthy, r.healthy > 0, r.gates != nil && r.gates.paces
 	switch {
 	case !r.next(p, &m):
 		return giveUp

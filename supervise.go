@@ -21,12 +21,18 @@ import (
 // sooner stays within its run, and the waits grow. So choose a healthy that is longer
 // than a broken op usually stays up.
 //
+// Supervise waits where Do gives up, since nobody else would start op again. A retry that only the
+// budget refuses comes later: after the server's wait, twice the backoff, and a second, but within
+// MaxElapsed. And if MaxRetryAfter is zero, Supervise waits as long as a server asks, an hour at most. An
+// outage thus makes no busy loop, and ends nothing; set MaxElapsed or MaxAttempts if it should. Hooks
+// see each wait.
+//
 // An error is judged as in Do, except that a name which DNS does not find is Transient, and
 // so is a certificate that is not valid yet: a process may start before the service that
 // it needs, and a device before its clock is set. The failure of a healthy op is
 // judged like any other. It ends Supervise if it is
 // [Permanent], if Policy.NonIdempotent forbids a retry, if the server asks for more
-// than Policy.MaxRetryAfter, or if the wait would outlast the caller's deadline.
+// than a Policy.MaxRetryAfter that is set, or if the wait would outlast the caller's deadline.
 // Policy.AttemptTimeout limits how long op may stay up: leave it zero unless you want
 // that. Supervise panics if ctx or op is nil.
 func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(context.Context) error) error {

@@ -135,7 +135,8 @@ func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
 		{"a class", func(p *retry.Policy) { p.Classify = byClass }, classed(retry.Permanent), retry.ReasonPermanent, 0},
 		{"not idempotent", func(p *retry.Policy) { p.NonIdempotent = true }, errDown, retry.ReasonNotIdempotent, 0},
 		{"not idempotent, but undone", func(p *retry.Policy) { p.NonIdempotent = true }, retry.Undone(errDown), retry.ReasonNone, 0},
-		{"a long hint", nil, retry.After(errDown, time.Hour), retry.ReasonRetryAfter, 0},
+		{"a long hint", nil, retry.After(errDown, time.Hour), retry.ReasonNone, 0},
+		{"a hint beyond MaxRetryAfter", func(p *retry.Policy) { p.MaxRetryAfter = time.Minute }, retry.After(errDown, time.Hour), retry.ReasonRetryAfter, 0},
 		{"a pause that would pass the deadline", nil, errDown, retry.ReasonDeadline, minute + time.Second},
 		{"a pause that ends before the deadline", nil, errDown, retry.ReasonNone, minute + time.Second + 1},
 		{"one attempt", func(p *retry.Policy) { p.MaxAttempts = 1 }, errDown, retry.ReasonNone, 0},
@@ -484,4 +485,125 @@ func TestSuperviseOutlivesDNS(t *testing.T) {
 	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return unknown }), retry.ReasonPermanent)
 	p.Classify = func(error) retry.Class { return retry.Permanent }
 	wantReason(t, retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error { return unknown }), retry.ReasonPermanent)
+}
+
+// A retry that the budget refuses comes after what the server asked for, twice the backoff, and a
+// second, though not after MaxElapsed. The budget is asked for each, and told of none.
+func TestABudgetThatRefusesPostponesASession(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(p *retry.Policy)
+		err  error
+		want []time.Duration // when op is called
+	}{
+		"a backoff":   {func(*retry.Policy) {}, errDown, seconds(0, 3, 8, 17)},
+		"no backoff":  {func(p *retry.Policy) { p.Backoff = retry.Constant(0) }, errDown, seconds(0, 1, 2, 3)},
+		"a hint":      {func(*retry.Policy) {}, retry.After(errDown, 10*time.Second), seconds(0, 13, 28, 47)},
+		"MaxElapsed":  {func(p *retry.Policy) { p.MaxElapsed = 7 * time.Second }, errDown, seconds(0, 3, 7)},
+		"MaxAttempts": {func(p *retry.Policy) { p.MaxAttempts = 2 }, errDown, seconds(0, 3)},
+	} {
+		p, v := virtual()
+		p.MaxAttempts = 0
+		b := &countingBudget{refuse: true}
+		p.Budget = b
+		tt.edit(&p)
+		seen := record(&p)
+		op, at := lives(v, life{0, tt.err}, life{0, tt.err}, life{0, tt.err})
+		_ = retry.Supervise(t.Context(), p, 0, op)
+		if !slices.Equal(*at, tt.want) {
+			t.Errorf("%s: op was called at %v, want %v", name, *at, tt.want)
+		}
+		for i, w := range seen.waits {
+			if i+1 < len(*at) && w.Delay != (*at)[i+1]-(*at)[i] {
+				t.Errorf("%s: Hooks.Wait %d got %v, want %v", name, i+1, w.Delay, (*at)[i+1]-(*at)[i])
+			}
+		}
+		if b.asked < len(*at)-1 || b.retried != retry.Unknown {
+			t.Errorf("%s: the budget was asked %d times, and told of a retry after %v", name, b.asked, b.retried)
+		}
+	}
+}
+
+func seconds(all ...int) (ds []time.Duration) {
+	for _, s := range all {
+		ds = append(ds, time.Duration(s)*time.Second)
+	}
+	return ds
+}
+
+// A wait that would outlast the caller's deadline ends the session at once, if the budget makes it so long too.
+func TestAPostponedRetryKeepsTheCallersDeadline(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.Budget = 0, &countingBudget{refuse: true}
+	ctx, cancel := v.WithTimeoutCause(t.Context(), 2*time.Second, nil)
+	defer cancel()
+	op, at := lives(v, life{0, errDown}, life{0, errDown})
+	e := wantReason(t, retry.Supervise(ctx, p, 0, op), retry.ReasonDeadline)
+	if len(*at) != 1 || e.Elapsed != 0 {
+		t.Errorf("%d calls in %v, want one in 0s", len(*at), e.Elapsed)
+	}
+}
+
+// An outage ends no session, whatever its budget has earned, and costs the server little.
+func TestASessionOutlastsAnOutage(t *testing.T) {
+	for name, earn := range map[string]int{"in a new process": 0, "after 10000 calls": 10_000} {
+		p, v := virtual()
+		p.MaxAttempts, p.Backoff, p.Rand = 0, nil, func() float64 { return .5 }
+		b := new(retry.EarnedBudget)
+		p.Budget = b
+		for range earn {
+			_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
+		}
+		start, calls, last := v.Now(), 0, time.Duration(0)
+		err := retry.Supervise(t.Context(), p, 0, func(context.Context) error {
+			calls++
+			if last = v.Now().Sub(start); last > 20*time.Minute {
+				return nil
+			}
+			return errDown
+		})
+		if err != nil || calls > 120 || last > 21*time.Minute {
+			t.Errorf("%s: %v after %d calls and %v; want success within a minute of the outage's end, and at most 120 calls", name, err, calls, last)
+		}
+	}
+}
+
+// A server's wait ends no session, also if a guard passes it on, unless MaxRetryAfter is set.
+func TestAServersWaitEndsNoSession(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(p *retry.Policy)
+		hint time.Duration
+		want time.Duration // the second call; 0: there is none
+	}{
+		"ten minutes":               {func(*retry.Policy) {}, 10 * time.Minute, 10*time.Minute + time.Second},
+		"a day":                     {func(*retry.Policy) {}, 24 * time.Hour, time.Hour + time.Second},
+		"a MaxRetryAfter":           {func(p *retry.Policy) { p.MaxRetryAfter = time.Minute }, 2 * time.Minute, 0},
+		"a MaxRetryAfter of a week": {func(p *retry.Policy) { p.MaxRetryAfter = 7 * 24 * time.Hour }, 24 * time.Hour, 24*time.Hour + time.Second},
+		"MaxElapsed":                {func(p *retry.Policy) { p.MaxElapsed = time.Minute }, 10 * time.Minute, 0},
+	} {
+		for _, guard := range []bool{false, true} {
+			p, v := virtual()
+			p.MaxAttempts, p.Rand = 0, func() float64 { return 0 }
+			tt.edit(&p)
+			start, calls, refused := v.Now(), 0, 0
+			if guard {
+				p.Guards = []retry.Guard{stubborn(func(retry.Entry) (retry.Pass, error) {
+					if refused++; refused == 1 {
+						return retry.Pass{}, retry.After(errFull, tt.hint)
+					}
+					return retry.Pass{}, nil
+				})}
+			}
+			var at time.Duration
+			err := retry.Supervise(t.Context(), p, 0, func(context.Context) error {
+				if calls++; calls == 1 && !guard {
+					return retry.After(errDown, tt.hint)
+				}
+				at = v.Now().Sub(start)
+				return nil
+			})
+			if at != tt.want || (err == nil) != (tt.want > 0) {
+				t.Errorf("%s, a guard's %v: the call that succeeds comes after %v, %v; want %v", name, guard, at, err, tt.want)
+			}
+		}
+	}
 }

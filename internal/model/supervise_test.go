@@ -30,6 +30,7 @@ type supervision struct {
 	maxElapsed    time.Duration
 	deadline      time.Duration // of the caller, 0: none
 	cancel        time.Duration // when the caller cancels, 0: never
+	maxRetryAfter time.Duration
 	nonIdempotent bool
 	refuse        bool // the budget refuses every retry
 	lives         [3]life
@@ -116,18 +117,19 @@ func (s supervision) expected() *diary {
 			case errors.Is(err, errHint):
 				class, hint, first, err = retry.Throttled, sec, least, errHint
 			case errors.Is(err, errLongHint):
-				class, hint, first, err = retry.Throttled, hour, least, errLongHint
+				class, hint, first, err = retry.Throttled, 3*hour, least, errLongHint
 			case errors.Is(err, errStop):
 				class, err = retry.Permanent, errStop
 			case errors.Is(err, errRefused):
 				class, err = retry.Permanent, errRefused
 			}
 			errs = append(errs, err)
-			live := now-up >= healthy
-			wait := hint + first
+			live, paid := now-up >= healthy, true
+			backoff := first
 			if !live && class != retry.Throttled {
-				wait = sec << (n - 1)
+				backoff = sec << (n - 1)
 			}
+			wait := min(hint, hour) + backoff
 			why := ended()
 			switch {
 			case why != retry.ReasonNone:
@@ -139,7 +141,7 @@ func (s supervision) expected() *diary {
 				why = retry.ReasonNotIdempotent
 			case !live && s.maxAttempts > 0 && n >= s.maxAttempts:
 				why = retry.ReasonMaxAttempts
-			case hint == hour:
+			case s.maxRetryAfter > 0 && hint > s.maxRetryAfter:
 				why = retry.ReasonRetryAfter
 			case !live && s.maxElapsed > 0 && now-began-paused+wait > s.maxElapsed:
 				why = retry.ReasonMaxElapsed
@@ -147,8 +149,15 @@ func (s supervision) expected() *diary {
 				why = retry.ReasonDeadline
 			case live:
 			default:
-				if d.add("withdraw %v", class); s.refuse {
-					why = retry.ReasonBudget
+				if d.add("withdraw %v", class); s.refuse { // the retry comes later
+					paid = false
+					wait += backoff + sec
+					if s.maxElapsed > 0 {
+						wait = min(wait, s.maxElapsed-(now-began-paused))
+					}
+					if s.deadline > 0 && now+wait >= s.deadline {
+						why = retry.ReasonDeadline
+					}
 				}
 			}
 			told := wait
@@ -167,7 +176,9 @@ func (s supervision) expected() *diary {
 				pause, pauseFor = wait, fmt.Sprintf("%v, %v, %v", err, class, hint)
 			default:
 				d.add("wait after %d of %v: %v, %v, %v", n, wait, err, class, hint)
-				retried = class
+				if paid {
+					retried = class
+				}
 				before := now
 				sleep(wait)
 				waited += now - before
@@ -185,7 +196,7 @@ var (
 	errDown     = errors.New("down")
 	errEnded    = errors.New("the context ended")
 	errHint     = errors.New("come back in a second")
-	errLongHint = errors.New("come back in an hour")
+	errLongHint = errors.New("come back in three hours")
 	errStop     = errors.New("never")
 	errRefused  = errors.New("not by you")
 )
@@ -209,7 +220,8 @@ func (s supervision) seen(clock clockx.Clock, after func(time.Duration, func()))
 	start := clock.Now()
 	now := func() time.Duration { return clock.Now().Sub(start) }
 	p := retry.Policy{
-		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, NonIdempotent: s.nonIdempotent, Clock: clock, Budget: ledger{d, s.refuse},
+		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, MaxRetryAfter: s.maxRetryAfter, NonIdempotent: s.nonIdempotent, Clock: clock, Budget: ledger{d, s.refuse},
+		Rand:    func() float64 { return 0 },
 		Backoff: retry.Exponential{Base: sec, Jitter: retry.NoJitter}, ThrottleBackoff: retry.Constant(least),
 		Hooks: retry.Hooks{
 			Start:   func(ctx context.Context, _ retry.Policy) context.Context { d.add("%v start", now()); return ctx },
@@ -256,7 +268,7 @@ func (s supervision) seen(clock clockx.Clock, after func(time.Duration, func()))
 func TestEverySupervise(t *testing.T) {
 	var all []life
 	for _, up := range []time.Duration{0, healthy - 1, healthy} {
-		for _, err := range []error{errDown, retry.After(errHint, sec), retry.After(errLongHint, hour), retry.Stop(errStop), retry.Refuse(errRefused)} {
+		for _, err := range []error{errDown, retry.After(errHint, sec), retry.After(errLongHint, 3*hour), retry.Stop(errStop), retry.Refuse(errRefused)} {
 			all = append(all, life{up, err})
 		}
 	}
@@ -277,7 +289,7 @@ func TestEverySupervise(t *testing.T) {
 			for _, s.maxElapsed = range []time.Duration{0, 3 * sec} {
 				for _, end := range [][2]time.Duration{{}, {healthy + sec/2, 0}, {0, healthy + sec/2}, {0, healthy + sec}, {0, 2*healthy + 2*sec + sec/2}, {2*healthy + 5*sec, 0}, {healthy + 3*sec, 0}} {
 					s.deadline, s.cancel = end[0], end[1]
-					s.nonIdempotent, s.refuse = i%5 == 4, i%7 == 6
+					s.nonIdempotent, s.refuse, s.maxRetryAfter = i%5 == 4, i%7 == 6, time.Duration(i%3/2)*2*hour
 					v := clockx.NewVirtual(epoch)
 					compare(s, v, func(d time.Duration, f func()) { v.AfterFunc(d, f) })
 				}
