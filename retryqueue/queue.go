@@ -43,6 +43,12 @@ type Decision struct {
 	// never negative, and zero unless Action is Retry.
 	Delay time.Duration
 
+	// Uncounted says, with Retry, that the handler's error was "not yet": it is or wraps
+	// [retry.ErrRejected]. Such a delivery counts for no limit but MaxElapsed. A queue whose
+	// number of deliveries you keep yourself must not count it: pass the same Delivery.Number
+	// again. For others see Delivery.Counted.
+	Uncounted bool
+
 	// Err says why the message is Dead, or, with Retry and [retry.ReasonBudget], why it
 	// waits longer than the policy planned. Otherwise it is nil. Its Attempts are
 	// deliveries, and its Elapsed and Waited are the message's age. Errs holds only the
@@ -70,6 +76,13 @@ type Delivery struct {
 	// attempt. [retry.AttemptNumber] is something else: it counts the attempts that this
 	// process makes, and is 1 in a handler.
 	Number int
+
+	// Counted says that the queue itself counts every delivery, as JetStream, SQS and Pub/Sub do,
+	// so that Number grows after a Decision that is Uncounted, too. At the last delivery that the
+	// policy allows "not yet" is Dead then, with [retry.ReasonMaxAttempts] and its own error: the
+	// next delivery would take it for a crash. Set MaxAttempts to [retry.Unlimited], and
+	// MaxElapsed, for messages that may say so often.
+	Counted bool
 
 	// Stored is when the queue first stored the message. Zero, and a time after Now, count
 	// as Now.
@@ -118,13 +131,20 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 //  1. A nil err is Ack, and so is a [retry.Answer].
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see
 //     [retry.After]) and the backoff.
-//  3. If only the budget refuses it, it is Retry after twice that wait plus a second,
+//  3. A queue can wait: if MaxRetryAfter is zero, what a server asks for never ends a message,
+//     also if an inner run has ended by it. It is Retry after that wait, but after twelve hours at
+//     most, or at the end of MaxElapsed. A MaxRetryAfter that is set ends it.
+//  4. If only the budget refuses it, it is Retry after twice that wait plus a second,
 //     with Err set: a message that is not retried now can be retried later. The wait
 //     does not pass MaxElapsed for that.
-//  4. A server that refused a retry ([retry.Refuse]) did not mean a delivery later: the
+//  5. A server that refused a retry ([retry.Refuse]) did not mean a delivery later: the
 //     error counts as Throttled, with the wait that it asks for, or else a second or
 //     MaxRetryAfter, whichever is less.
-//  5. Everything else is Dead, with the policy's reason.
+//  6. An error that is or wraps [retry.ErrRejected], also in [retry.After], says "not yet". It is
+//     Retry, and Uncounted: the budget is not asked, and MaxAttempts does not count, but see
+//     Delivery.Counted. The wait is that of After, or else the backoff that the message's age has
+//     come to, and never below a second. Without MaxElapsed the message is Dead after a day.
+//  7. Everything else is Dead, with the policy's reason.
 //
 // What Policy.Classify has no opinion on is judged by [Patient], and then by
 // [retry.DefaultClassifier]. The budget holds no place when After returns.
@@ -140,7 +160,50 @@ func (m Delivery) judged(p retry.Policy, v retry.Verdict) Decision {
 	if v == (retry.Verdict{}) {
 		return acknowledge(p)
 	}
+	if v.Answered && !v.IsAnswer() && !(m.Counted && m.Number >= p.AttemptLimit()) {
+		return m.notYet(p, v)
+	}
 	return m.decide(p, v)
+}
+
+// longest is how long a message that says "not yet" is delivered again, if MaxElapsed sets no limit.
+const longest = 24 * time.Hour
+
+// notYet decides about a message that is to come again later, which is not its fault.
+func (m Delivery) notYet(p retry.Policy, v retry.Verdict) Decision {
+	p.MaxAttempts = retry.Unlimited
+	if p.MaxElapsed <= 0 {
+		p.MaxElapsed = longest
+	}
+	counted := max(m.Number, 1)
+	m.Number = 1
+	if v.Hint <= 0 {
+		_, age := m.times()
+		m.Number = reached(p.Backoff, age)
+	}
+	d := m.decide(p, v)
+	if d.Action == Retry {
+		d.Delay, d.Uncounted = max(d.Delay, time.Second), true
+	} else if d.Err != nil {
+		d.Err.Attempts = counted
+	}
+	return d
+}
+
+// reached returns which of a backoff's waits is underway at an age, 1 for the first, if no attempt
+// takes any time, no wait is below a second, and all random numbers are one half.
+func reached(b retry.Backoff, age time.Duration) (n int) {
+	if b == nil {
+		b = retry.Exponential{}
+	}
+	var wait time.Duration
+	for n = 1; n < 10_000; n++ { // by then no backoff grows
+		wait = max(b.Delay(retry.Step{Retry: n, Prev: wait, Rand: .5}), time.Second)
+		if age -= wait; age < 0 {
+			break
+		}
+	}
+	return n
 }
 
 // panicked decides what becomes of a message whose handler has panicked, as of one that
@@ -161,6 +224,10 @@ func acknowledge(p retry.Policy) Decision {
 	return Decision{Action: Ack}
 }
 
+// longestHint is the longest wait of a server that a message obeys without MaxRetryAfter. SQS has no
+// longer one.
+const longestHint = 12 * time.Hour
+
 // decide lets a Loop decide that is resumed for this delivery and ends with it.
 func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 	if v.Refused {
@@ -172,21 +239,28 @@ func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 			}
 		}
 	}
+	obeys, most := p.MaxRetryAfter == 0 && v.Hint > 0, time.Duration(math.MaxInt64)
+	if obeys {
+		p.MaxRetryAfter, most = most, longestHint
+		v.Hint = min(v.Hint, most)
+	}
 	now, age := m.times()
 	loop := p.Resume(now, max(m.Number, 1)-1, age)
 	defer loop.Close() // tells the budget, after a panic too
 	wait, again := loop.Judged(now, v)
 	if again {
-		return Decision{Action: Retry, Delay: wait}
+		return Decision{Action: Retry, Delay: min(wait, most)}
 	}
 	e, _ := loop.Err().(*retry.Error)
 	switch {
 	case e.Answered:
 		return Decision{Action: Ack}
+	case e.Reason == retry.ReasonMaxElapsed && obeys && age < p.MaxElapsed:
+		return Decision{Action: Retry, Delay: p.MaxElapsed - age}
 	case e.Reason != retry.ReasonBudget:
 		return Decision{Action: Dead, Err: e}
 	}
-	wait = later(wait)
+	wait = min(later(wait), most)
 	if p.MaxElapsed > 0 {
 		wait = min(wait, p.MaxElapsed-age)
 	}
