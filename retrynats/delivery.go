@@ -26,7 +26,7 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 		_ = msg.Nak()
 		return
 	}
-	m := retryqueue.Delivery{Number: 1}
+	m := retryqueue.Delivery{Number: 1, Counted: true}
 	if meta, err := msg.Metadata(); err == nil {
 		m.Number, m.Stored = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp
 	}

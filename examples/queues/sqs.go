@@ -44,7 +44,7 @@ func (h *SQSHandler) Deliver(ctx context.Context, msg types.Message, received ti
 	if sent == 0 {
 		first = time.Time{}
 	}
-	delivery := retryqueue.Delivery{Number: number, Stored: first}
+	delivery := retryqueue.Delivery{Number: number, Counted: true, Stored: first}
 	return delivery.Handle(ctx, h.Policy, func(ctx context.Context) error { return h.Handle(ctx, msg) },
 		func(ctx context.Context, d retryqueue.Decision) error { return h.settle(ctx, msg, received, d) })
 }
