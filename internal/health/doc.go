@@ -1,0 +1,59 @@
+// Package health decides when to stop calling what is down, when to try it, and how to come
+// back, for package pace (a hold), breaker, retryqueue (a gate) and failover (a target's rest).
+// It has no clock, no lock and no source of randomness: times and random numbers are given.
+//
+// # Data
+//
+// A [Health] has the number of successes that it still needs to be well, the time when its wait
+// ends, the time when attempts in flight no longer keep the next from starting, how many there are,
+// and how many waits there were since it was well. Attempts are numbered in the order of their
+// starts. Two of these numbers say which of them are late.
+//
+// # States
+//
+// They follow from the data:
+//
+//	well     no success is needed: any number of attempts may start
+//	closed   none has passed since it closed
+//	  waits    its wait has not ended: none may start
+//	  tries    one may, and is on probation while it is in flight; if that hangs, one more
+//	ramp     some have passed, and more are needed: one and one for each success may be in flight
+//
+// # Events
+//
+//	           an attempt starts       passes                  fails                       says nothing
+//	well       –                       evidence                evidence: enough closes it  –
+//	waits      is not asked to, but    opens it: to the ramp,  known; a longer hint        –
+//	           is on probation too     or well                 lengthens the wait
+//	tries      is on probation         opens it                the next wait, which is     the next may start,
+//	                                                           longer by Rule.Wait         or after its Hint
+//	tries, and counts those in flight  opens it                as in tries                 as in tries
+//	it hangs   as failed
+//	ramp       counts as in flight     evidence; the last      evidence, or at once if     –
+//	                                   success makes it well   Strict: the next wait
+//
+// [Broken] needs no evidence. Hold closes it for a time, or makes it well.
+//
+// # Late answers
+//
+// What has begun before the latest closing says nothing when it passes, and what has begun before
+// the latest closing, opening or hang says nothing when it fails: the outage may have ended, or
+// begun, since. But a hint that comes while it is closed is obeyed, and a success that comes while
+// it is well counts: neither closes anything.
+//
+// An attempt that hangs has failed, as far as waits are concerned. If it passes in the end, it
+// opens as any other.
+//
+// # What differs
+//
+//	          evidence  wait                   hang        ramp        a failure on the ramp
+//	pace      Row       Hold                   as a rule   none        –
+//	breaker   Share     1s to 1m, ±20 %        as a rule   none        –
+//	gate      Score     Gate.Probe, or a       next        10          evidence
+//	                    longer hint
+//	failover  Row{3}    Set.Rest               wait        10          closes it
+//
+// A gate's probes come at the intervals of its Probe, also if they hang. A target's attempt that
+// hangs keeps others away as long as its rest was, and not longer. A gate must not close because
+// half of the calls fail, even after an outage. A target's calls can be made elsewhere.
+package health

@@ -1,0 +1,230 @@
+package health
+
+import "time"
+
+// Rule says when a Health closes, for how long, and how it comes back. The zero Rule is
+// that of a hold: see [Row] and [Hold].
+type Rule struct {
+	// Evidence says after which failure it closes. Nil means the zero Row.
+	Evidence Evidence
+
+	// Wait returns the nth wait since it was well, given what the server has asked for, 0 if
+	// nothing, and a random number in [0,1). If n is 0, only what was asked for counts: it
+	// lengthens a wait that has begun. Nil means Hold.
+	Wait func(n int, hint time.Duration, random float64) time.Duration
+
+	// Hang returns after how long the next attempt may start if one on probation does not
+	// end, given the wait before that one and the wait that is next. Nil means their sum:
+	// when as long again as the wait has passed, the attempt counts as failed, and the next
+	// wait follows.
+	Hang func(wait, next time.Duration) time.Duration
+
+	// Ramp is how many successes make it well again. Until then no more attempts are in flight
+	// than one and one for each success. Below one counts as one.
+	Ramp int
+
+	// Strict says that a failure on the ramp closes it at once. Otherwise it takes the
+	// evidence that closes one that is well.
+	Strict bool
+}
+
+// Outcome is what an attempt says of the health of what it called.
+type Outcome uint8
+
+const (
+	Nothing Outcome = iota // it was not made, its caller has ended it, or its failure has other reasons
+	Passed
+	Failed
+	Broken // it has failed, and so will all others: that needs no more evidence
+)
+
+// News is what has become of an attempt.
+type News struct {
+	Ticket  uint64 // from Start
+	Outcome Outcome
+	Hint    time.Duration // Failed, Broken: how long the server asks to wait. Nothing: how long at least until the next, if it was on probation
+	ID      string        // for Evidence that tells attempts apart
+	Random  float64       // for Rule.Wait, in [0,1)
+}
+
+// Health decides whether attempts at something may start: see the package documentation. The
+// zero Health is well. It is not safe for concurrent use.
+type Health struct {
+	Rule Rule // set before the first use
+
+	row   Row           // the evidence of a Rule without one
+	left  int           // successes until it is well; 0: it is well; the whole Ramp: it is closed
+	waits int           // since it was well
+	wait  time.Duration // the latest of them
+	next  time.Duration // and the one that follows if the latest attempt hangs
+	due   time.Time     // when the wait ends
+	hung  time.Time     // when those in flight no longer keep the next from starting
+
+	started uint64 // attempts
+	closed  uint64 // of them before the latest closing: their successes are late
+	counted uint64 // before the latest closing, opening, or hang: so are their failures, and they do not count as in flight
+	flight  int    // attempts in flight, unless it is well
+}
+
+const (
+	// slack is how much older than another a reading of the clock may be because its caller
+	// waited for a lock. After more the clock was set back, and what is to come has come.
+	slack = time.Second
+
+	mostWait time.Duration = 1 << 61 // so that the sum of two is one
+)
+
+// Closed reports whether no attempt has passed since h closed.
+func (h *Health) Closed() bool { return h.left > 0 && h.left >= h.ramp() }
+
+// Well reports whether any number of attempts may start.
+func (h *Health) Well() bool { return h.left == 0 }
+
+// Ready returns how long from now the next attempt may start, 0 if it may now. It may be sooner,
+// when one in flight ends.
+func (h *Health) Ready(now time.Time) time.Duration {
+	switch {
+	case h.left == 0:
+		return 0
+	case ahead(now, h.due, h.wait):
+		return h.due.Sub(now)
+	case h.full() && ahead(now, h.hung, h.hang()):
+		return h.hung.Sub(now)
+	}
+	return 0
+}
+
+// Start notes that an attempt starts, which may be one for which h is not Ready. random is for
+// Rule.Wait. The caller calls End with the ticket, or the attempt hangs.
+func (h *Health) Start(now time.Time, random float64) (ticket uint64) {
+	if h.left > 0 {
+		if h.full() && h.Ready(now) == 0 { // those in flight count as failed
+			h.wait, h.counted, h.flight = h.next, h.started, 0
+			h.waits++
+		}
+		h.flight++
+		h.next = h.waitFor(h.waits+1, 0, random)
+		h.hung = now.Add(h.hang())
+	}
+	h.started++
+	return h.started
+}
+
+// End notes what has become of an attempt.
+func (h *Health) End(now time.Time, n News) {
+	current := n.Ticket > h.counted
+	if current && h.left > 0 {
+		h.flight--
+	}
+	switch n.Outcome {
+	case Nothing:
+		if current && h.Closed() {
+			h.lengthen(now, n.Hint)
+		}
+	case Passed:
+		h.passed(now, n.Ticket > h.closed)
+	default:
+		h.failed(now, n, current)
+	}
+}
+
+func (h *Health) passed(now time.Time, after bool) {
+	if h.left == 0 || after && !h.Closed() {
+		h.evidence().Passed(now)
+	}
+	if h.left == 0 || !after {
+		return
+	}
+	if h.Closed() { // it opens
+		h.due, h.counted, h.flight = time.Time{}, h.started, 0
+	}
+	if h.left--; h.left == 0 {
+		h.waits = 0
+	}
+}
+
+func (h *Health) failed(now time.Time, n News, current bool) {
+	closed := h.Closed()
+	switch {
+	case closed && (!current || ahead(now, h.due, h.wait)): // that is known
+		if n.Hint > 0 {
+			h.lengthen(now, h.waitFor(0, n.Hint, n.Random))
+		}
+	case !current:
+	case closed, n.Outcome == Broken, h.left > 0 && h.Rule.Strict, h.evidence().Failed(now, n.ID):
+		h.waits++
+		h.close(now, h.waitFor(h.waits, n.Hint, n.Random))
+	}
+}
+
+// Hold closes h for d, or for longer if it is closed for longer. If d is not above 0, h is well.
+// No attempt that has started says anything about that.
+func (h *Health) Hold(now time.Time, d time.Duration) {
+	switch {
+	case d <= 0:
+		*h = Health{Rule: h.Rule, row: h.row, started: h.started, closed: h.started, counted: h.started}
+		h.evidence().Reset()
+	case h.Closed():
+		h.lengthen(now, d)
+		h.closed, h.counted, h.flight = h.started, h.started, 0
+	default:
+		h.close(now, d)
+	}
+}
+
+func (h *Health) close(now time.Time, d time.Duration) {
+	d = min(d, mostWait)
+	h.left, h.wait, h.due = h.ramp(), d, now.Add(d)
+	h.closed, h.counted, h.flight = h.started, h.started, 0
+	h.evidence().Reset()
+}
+
+// lengthen lets the wait end no earlier than in d.
+func (h *Health) lengthen(now time.Time, d time.Duration) {
+	d = min(d, mostWait)
+	if at := now.Add(d); at.After(h.due) || !ahead(now, h.due, h.wait) {
+		h.wait, h.due = max(h.wait, d), at
+	}
+}
+
+// full reports whether as many are in flight as there may be.
+func (h *Health) full() bool { return h.flight > h.ramp()-h.left }
+
+func (h *Health) ramp() int { return max(h.Rule.Ramp, 1) }
+
+func (h *Health) hang() time.Duration {
+	if h.Rule.Hang != nil {
+		return h.Rule.Hang(h.wait, h.next)
+	}
+	return h.wait + h.next
+}
+
+func (h *Health) waitFor(n int, hint time.Duration, random float64) time.Duration {
+	wait := Hold
+	if h.Rule.Wait != nil {
+		wait = h.Rule.Wait
+	}
+	return min(max(wait(n, hint, random), 0), mostWait)
+}
+
+func (h *Health) evidence() Evidence {
+	if h.Rule.Evidence != nil {
+		return h.Rule.Evidence
+	}
+	return &h.row
+}
+
+// Hold is the wait of a Rule without one: the server's hint, at most 75 seconds. Without a hint it
+// is a second, and twice as long each time, up to a minute.
+func Hold(n int, hint time.Duration, _ float64) time.Duration {
+	if hint > 0 {
+		return min(hint, 75*time.Second)
+	}
+	return min(time.Second<<min(max(n-1, 0), 6), time.Minute)
+}
+
+// ahead reports whether at, which was d ahead when it was set, is to come.
+func ahead(now, at time.Time, d time.Duration) bool {
+	far := at.Sub(now)
+	return far > 0 && far-slack <= d
+}
