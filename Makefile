@@ -52,6 +52,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
 	for f in Date Timestamp Duration JSON Number Quota; do go test -run '^$$' -fuzz "Fuzz$$f\$$" -fuzztime 30s ./internal/hint || exit; done
 	go test -run '^$$' -fuzz FuzzClassify -fuzztime 1m ./retrysql
+	go test -run '^$$' -fuzz FuzzHealth -fuzztime 2m ./internal/health
 	go test -run '^$$' -fuzz FuzzEstimate -fuzztime 1m ./internal/hedging
 	go test -run '^$$' -fuzz FuzzReplacements -fuzztime 1m ./errtext
 	go test -run '^$$' -fuzz FuzzSecrets -fuzztime 2m ./errtext

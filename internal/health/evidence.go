@@ -43,7 +43,7 @@ func (r *Row) Reset()           { r.N = 0 }
 // shorter.
 type Share struct {
 	epoch  time.Time // of the first slot
-	slot   int       // the one underway
+	slot   int64     // the one underway
 	slots  [100]struct{ ended, failed uint32 }
 	ended  int // in all slots
 	failed int
@@ -60,21 +60,21 @@ func (s *Share) Passed(now time.Time) { s.add(now, 0) }
 func (s *Share) Reset()               { *s = Share{} }
 
 func (s *Share) add(now time.Time, failed int) {
-	if s.ended == 0 || s.epoch.Add(time.Duration(s.slot)*slotLength).Sub(now) > slack { // the clock was set back
+	if s.epoch.Add(time.Duration(s.slot)*slotLength).Sub(now) > slack { // the clock was set back
 		*s = Share{epoch: now}
 	}
-	for slot := int(now.Sub(s.epoch) / slotLength); s.slot < slot; {
-		if slot-s.slot > len(s.slots) {
+	for slot := int64(now.Sub(s.epoch) / slotLength); s.slot < slot; {
+		if slot-s.slot > int64(len(s.slots)) { // or nothing has ended before
 			*s = Share{epoch: now}
 			break
 		}
 		s.slot++
-		old := &s.slots[s.slot%len(s.slots)]
+		old := &s.slots[s.slot%int64(len(s.slots))]
 		s.ended -= int(old.ended)
 		s.failed -= int(old.failed)
 		old.ended, old.failed = 0, 0
 	}
-	at := &s.slots[s.slot%len(s.slots)]
+	at := &s.slots[s.slot%int64(len(s.slots))]
 	at.ended++
 	at.failed += uint32(failed)
 	s.ended++
@@ -114,7 +114,7 @@ func (s *Score) Failed(now time.Time, id string) bool {
 	}
 	if s.row.N == 0 {
 		s.one, s.several = id, false
-	} else if id == "" || id != s.one {
+	} else if id != s.one {
 		s.several = true
 	}
 	s.row.Least, s.row.Over = 2*limit, 10*time.Second

@@ -82,16 +82,17 @@ func (h *Health) Well() bool { return h.left == 0 }
 
 // Ready returns how long from now the next attempt may start, 0 if it may now. It may be sooner,
 // when one in flight ends.
-func (h *Health) Ready(now time.Time) time.Duration {
-	switch {
-	case h.left == 0:
+func (h *Health) Ready(now time.Time) (wait time.Duration) {
+	if h.left == 0 {
 		return 0
-	case ahead(now, h.due, h.wait):
-		return h.due.Sub(now)
-	case h.full() && ahead(now, h.hung, h.hang()):
-		return h.hung.Sub(now)
 	}
-	return 0
+	if ahead(now, h.due, h.wait) {
+		wait = h.due.Sub(now)
+	}
+	if h.full() && ahead(now, h.hung, h.hang()) {
+		wait = max(wait, h.hung.Sub(now))
+	}
+	return wait
 }
 
 // Start notes that an attempt starts, which may be one for which h is not Ready. random is for
@@ -113,7 +114,7 @@ func (h *Health) Start(now time.Time, random float64) (ticket uint64) {
 // End notes what has become of an attempt.
 func (h *Health) End(now time.Time, n News) {
 	current := n.Ticket > h.counted
-	if current && h.left > 0 {
+	if current {
 		h.flight--
 	}
 	switch n.Outcome {
@@ -162,7 +163,7 @@ func (h *Health) failed(now time.Time, n News, current bool) {
 func (h *Health) Hold(now time.Time, d time.Duration) {
 	switch {
 	case d <= 0:
-		*h = Health{Rule: h.Rule, row: h.row, started: h.started, closed: h.started, counted: h.started}
+		*h = Health{Rule: h.Rule, row: h.row, started: h.started, counted: h.started}
 		h.evidence().Reset()
 	case h.Closed():
 		h.lengthen(now, d)
@@ -173,7 +174,6 @@ func (h *Health) Hold(now time.Time, d time.Duration) {
 }
 
 func (h *Health) close(now time.Time, d time.Duration) {
-	d = min(d, mostWait)
 	h.left, h.wait, h.due = h.ramp(), d, now.Add(d)
 	h.closed, h.counted, h.flight = h.started, h.started, 0
 	h.evidence().Reset()
@@ -181,8 +181,7 @@ func (h *Health) close(now time.Time, d time.Duration) {
 
 // lengthen lets the wait end no earlier than in d.
 func (h *Health) lengthen(now time.Time, d time.Duration) {
-	d = min(d, mostWait)
-	if at := now.Add(d); at.After(h.due) || !ahead(now, h.due, h.wait) {
+	if at := now.Add(d); at.After(h.due) {
 		h.wait, h.due = max(h.wait, d), at
 	}
 }
@@ -204,7 +203,7 @@ func (h *Health) waitFor(n int, hint time.Duration, random float64) time.Duratio
 	if h.Rule.Wait != nil {
 		wait = h.Rule.Wait
 	}
-	return min(max(wait(n, hint, random), 0), mostWait)
+	return min(wait(n, hint, random), mostWait)
 }
 
 func (h *Health) evidence() Evidence {
