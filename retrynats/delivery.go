@@ -19,8 +19,11 @@ import (
 const longest = 100 * 365 * 24 * time.Hour
 
 // deliver handles one delivery, and sends its outcome to the server. If that is lost
-// on the way, the message comes back after AckWait.
-func (s *subscription) deliver(msg jetstream.Msg) {
+// on the way, the message comes back after AckWait. turn is what the gate has given for it, or nil.
+func (s *subscription) deliver(msg jetstream.Msg, turn func(id string, err error)) {
+	if turn != nil {
+		defer turn("", errNoNews) // if nothing else was said
+	}
 	if s.ctx.Err() != nil { // nothing has started
 		<-s.drained
 		_ = msg.Nak()
@@ -32,6 +35,17 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 	}
 	quiet := s.keepAlive(msg)
 	defer quiet()
+	if s.handler.Gate != nil && turn == nil {
+		if turn = s.turn(); turn == nil {
+			if s.ctx.Err() != nil {
+				<-s.drained
+			}
+			quiet()
+			_ = msg.Nak() // to another consumer, whose gate may be open
+			return
+		}
+		defer turn("", errNoNews)
+	}
 	handling := false
 	defer func() {
 		if handling { // a panic, which ends the process: what is in a buffer would be lost
@@ -43,6 +57,7 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 			handling = true
 			err := s.handler.Handle(ctx, msg)
 			handling = false
+			s.report(turn, msg, ctx, err)
 			return err
 		},
 		func(ctx context.Context, d retryqueue.Decision) error {

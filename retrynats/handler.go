@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryqueue"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -34,6 +35,13 @@ type Handler struct {
 	// than once for a message. It need not acknowledge the message. If it does, that
 	// counts.
 	Handle func(context.Context, jetstream.Msg) error
+
+	// Gate keeps messages in the stream while what Handle depends on is down. Share one Gate among
+	// all that depend on it. While it is closed nothing is fetched but a message for each
+	// probe. Messages that have arrived wait for it, kept in progress, for AckWait at most, and are
+	// then handed back, which counts as a delivery: set MaxMessages of Consume to what Handle
+	// works on at a time. Nil means none.
+	Gate *retryqueue.Gate
 
 	// Dead stores a message that will not be delivered again, and why. When it returns
 	// nil, the message must be stored, because it is then removed from the consumer.
@@ -72,15 +80,21 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 		ctx:     ctx,
 		ackWait: c.CachedInfo().Config.AckWait,
 		conn:    js.Conn(),
+		shut:    make(chan struct{}, 1),
 		drained: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
-	consuming, err := c.Consume(func(msg jetstream.Msg) { s.running.Go(func() { s.deliver(msg) }) }, opts...)
+	g := &gated{subscription: s, consumer: c, opts: opts, left: make(chan struct{}), ended: make(chan struct{})}
+	consuming, err := g.start()
 	if err != nil {
 		return nil, err
 	}
 	s.ConsumeContext = consuming
-	go s.end(consuming.Closed())
+	if h.Gate != nil {
+		s.ConsumeContext = g
+		go g.run(consuming)
+	}
+	go s.end(s.ConsumeContext.Closed())
 	return s, nil
 }
 
@@ -91,6 +105,7 @@ type subscription struct {
 	ctx     context.Context
 	ackWait time.Duration
 	conn    *nats.Conn
+	shut    chan struct{} // a message has found the gate closed
 
 	running sync.WaitGroup
 	drained chan struct{} // closed once no further message can arrive
