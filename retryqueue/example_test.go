@@ -1,8 +1,10 @@
 package retryqueue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/goretry/retry"
@@ -67,4 +69,61 @@ func ExampleDelivery_After_budget() {
 	d := retryqueue.Delivery{Number: 1, Stored: now, Now: now}.After(policy, errors.New("connection refused"))
 	fmt.Println(d.Action, d.Delay, d.Err.Reason)
 	// Output: retry 2m1s budget
+}
+
+// worker takes messages off a queue while what they need is up.
+type worker struct {
+	receive func(context.Context) (id string, err error)
+	handle  func(ctx context.Context, id string) error
+}
+
+// billing is the gate of one dependency. All handlers that need it share it.
+var billing = &retryqueue.Gate{Changed: func(closed error) {
+	if closed != nil {
+		fmt.Println("billing is down:", closed)
+	} else {
+		fmt.Println("billing works again")
+	}
+}}
+
+func (w worker) run(ctx context.Context) error {
+	for {
+		done, err := billing.Wait(ctx) // before the receive: what is not received is not counted
+		if err != nil {
+			return err
+		}
+		id, err := w.receive(ctx)
+		if err != nil {
+			done("", retry.Stop(err)) // it says nothing about billing
+			return err
+		}
+		done(id, w.handle(ctx, id))
+	}
+}
+
+// While billing is down its messages stay in their queue, but for a probe now and then.
+func ExampleGate() {
+	n := 0
+	w := worker{
+		receive: func(context.Context) (string, error) {
+			if n++; n > 12 {
+				return "", io.EOF
+			}
+			return fmt.Sprint(n), nil
+		},
+		handle: func(context.Context, string) error {
+			time.Sleep(150 * time.Millisecond)
+			if n < 8 {
+				return errors.New("503")
+			}
+			return nil
+		},
+	}
+	_ = w.run(context.Background())
+	since, _, _ := billing.Closed()
+	fmt.Println("closed:", !since.IsZero())
+	// Output:
+	// billing is down: 503
+	// billing works again
+	// closed: false
 }
