@@ -76,6 +76,7 @@ func AlreadyRetried(err error) Class {
 //   - It holds a run that has retried and come to a limit. A run of one attempt has not
 //     retried, so the layer above may. Neither has one whose last error is ErrRejected:
 //     it has polled.
+//   - It holds the response of a server that asked for no retry: see [DefaultClassifier].
 //   - It holds an error with a method Final() bool that returns true: a package knows that
 //     the error is an answer, although no run gave up.
 //
@@ -85,7 +86,10 @@ func AlreadyRetried(err error) Class {
 // tells its caller is a matter of the protocol: see package retryhttp.
 func Final(err error) bool {
 	f := examine(err)
-	return f.final || f.mark != nil && f.mark.class == Permanent
+	if f.mark != nil {
+		return f.final || f.mark.class == Permanent
+	}
+	return f.final || f.refusal
 }
 
 // DefaultClassifier knows the errors of the standard library, and these methods of
@@ -101,7 +105,9 @@ func Final(err error) bool {
 //   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more,
 //     all in clienttest/CLIENTS.md.
 //
-// An outer status goes before an inner cause.
+// An outer status goes before an inner cause. Headers beside a status say how long to wait, and
+// may overrule it: after X-Should-Retry: false, Stripe-Should-Retry: false or X-Envoy-Overloaded
+// the run ends with [ReasonRefused].
 //
 // It compares texts in three places only: a few permanent errors of net/http and go-git
 // have nothing else, JSON that was cut has no other mark, and the first word of an error of

@@ -317,6 +317,52 @@ func TestFieldsAsEvidence(t *testing.T) {
 	}
 }
 
+// What the headers of an error say about a retry overrules its status, as in a Transport.
+func TestWordsInHeaders(t *testing.T) {
+	for _, tt := range []struct {
+		header http.Header
+		status int
+		class  retry.Class
+		reason retry.Reason
+	}{
+		{http.Header{"X-Should-Retry": {"false"}}, 503, retry.Permanent, retry.ReasonRefused},
+		{http.Header{"X-Should-Retry": {"false"}, "Retry-After": {"9"}}, 429, retry.Permanent, retry.ReasonRefused},
+		{http.Header{"X-Should-Retry": {"false"}}, 404, retry.Permanent, retry.ReasonPermanent},
+		{http.Header{"X-Should-Retry": {"true"}}, 404, retry.Transient, retry.ReasonNone},
+		{http.Header{"X-Should-Retry": {"true"}}, 429, retry.Throttled, retry.ReasonNone},
+		{http.Header{"X-Should-Retry": {"perhaps"}}, 503, retry.Transient, retry.ReasonNone},
+		{http.Header{"Stripe-Should-Retry": {"true"}}, 409, retry.Transient, retry.ReasonNone},
+		{http.Header{"X-Envoy-Overloaded": {"true"}}, 503, retry.Permanent, retry.ReasonRefused},
+	} {
+		for _, err := range []error{
+			&Headers{StatusCode: tt.status, ResponseHeaders: tt.header},
+			&Response{&http.Response{StatusCode: tt.status, Header: tt.header}},
+			&AfterSeconds{StatusCode: tt.status, RetryAfterSeconds: 5, Header: tt.header},
+			errors.Join(errors.New("a"), &Response{&http.Response{StatusCode: tt.status, Header: tt.header}}),
+		} {
+			v := retry.Policy{}.Judge(fmt.Errorf("load: %w", err))
+			if ends := (retry.Policy{}).Ends(v); v.Class != tt.class || ends != tt.reason {
+				t.Errorf("%T with status %d and %v is %v and ends by %v, want %v and %v", err, tt.status, tt.header, v.Class, ends, tt.class, tt.reason)
+			}
+			if got, want := retry.Final(err), tt.reason == retry.ReasonRefused; got != want {
+				t.Errorf("%T with status %d and %v: Final is %t", err, tt.status, tt.header, got)
+			}
+		}
+	}
+	// Policy.Classify and marks go first.
+	refused := &Headers{StatusCode: 503, ResponseHeaders: http.Header{"X-Should-Retry": {"false"}}}
+	p := retry.Policy{Classify: func(error) retry.Class { return retry.Transient }}
+	if ends := p.Ends(p.Judge(refused)); ends != retry.ReasonNone {
+		t.Errorf("with a Classify that says Transient it ends by %v", ends)
+	}
+	if ends := p.Ends(p.Judge(retry.After(refused, 1))); ends != retry.ReasonNone {
+		t.Errorf("marked by After it ends by %v", ends)
+	}
+	if ends := (retry.Policy{}).Ends(retry.Policy{}.Judge(retry.Stop(refused))); ends != retry.ReasonPermanent {
+		t.Errorf("marked by Stop it ends by %v", ends)
+	}
+}
+
 func TestFieldsAllocateNothing(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")
@@ -448,7 +494,7 @@ const (
 
 type Facts uint8
 
-const Renewed, Blames Facts = 8, 16
+const Renewed, Blames, Refuses Facts = 8, 16, 64
 
 func (f Facts) Class() Class    { return Class(f & 7) }
 func (f Facts) Is(x Facts) bool { return f&x != 0 }

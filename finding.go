@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
 	"github.com/goretry/retry/internal/sysno"
 )
@@ -27,6 +28,7 @@ type finding struct {
 	rejected rejection
 	did      bool // the call may have done something: there is an error outside of marks of Undone
 	final    bool // an inner run or an error says so: see Final
+	refusal  bool // the headers of a response ask for no retry
 }
 
 // rejection says whether ErrRejected is in a tree.
@@ -49,6 +51,7 @@ func (above finding) add(below finding) finding {
 	default:
 		f.run = cmp.Or(above.run, below.run)
 		f.rejected = max(above.rejected, below.rejected)
+		f.refusal = above.refusal || below.refusal
 		if f.hint <= 0 {
 			f.hint = cmp.Or(max(below.hint, 0), f.hint, below.hint)
 		}
@@ -71,7 +74,7 @@ func (f finding) refused() bool {
 	if f.mark != nil {
 		return f.mark.refused
 	}
-	return f.run != nil && f.run.Reason == ReasonRefused
+	return f.refusal || f.run != nil && f.run.Reason == ReasonRefused
 }
 
 // A place says where in a tree an error is.
@@ -115,7 +118,7 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 		return f, where, nil
 	}
 	says := read(inner, where)
-	f.hint = says.Hint
+	f.hint, f.refusal = says.Hint, says.Facts.Is(clienterr.Refuses)
 	if e, ok := inner.(interface{ Final() bool }); ok {
 		f.final = e.Final()
 	}

@@ -30,8 +30,7 @@ func BodyHint(resp *http.Response) error {
 	if resp.StatusCode < 400 || resp.Body == nil {
 		return nil
 	}
-	e := StatusError{Code: resp.StatusCode}
-	if e.readHint(resp.Header, time.Now) {
+	if _, timed := hint.Parse(canonical(resp.Header), time.Now, limited(resp.StatusCode)); timed {
 		return nil
 	}
 	text, rest := peek(resp.Body, maxPeek)

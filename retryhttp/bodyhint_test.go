@@ -59,7 +59,7 @@ func TestBodyHint(t *testing.T) {
 		{"elsewhere", `{"data": {"retry_after": 1}}`, 429, nil, -1},
 		{"of the lowest status", `{"retry_after": 1}`, 400, nil, time.Second},
 		{"below the lowest status", `{"retry_after": 1}`, 399, nil, -1},
-		{"of a rate limit of Google's, with no wait", `{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}`, 403, nil, 0},
+		{"of a rate limit of Google's, with no wait", `{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}`, 403, nil, -1}, // it is one: see TestBodyHintOfGooglesReasons
 		{"of two rate limits of Google's", `[{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}, {}]`, 403, nil, -1},
 		{"an empty list", `[]`, 403, nil, -1},
 		{"four lists deep", `[[[[{"retry_after": 1}]]]]`, 429, nil, time.Second},
@@ -170,8 +170,15 @@ func TestBodyHintOfGooglesReasons(t *testing.T) {
 	for _, text := range []string{`{"error": {"errors": "rateLimitExceeded"}}`, `{"errors": [{"reason": "rateLimitExceeded"}]}`, `{"reason": "rateLimitExceeded"}`} {
 		resp := response(nil, 403, text)
 		retryhttp.BodyHint(resp)
-		if _, ok := retryhttp.ParseRetryAfter(resp.Header, time.Now()); ok {
+		if retry.DefaultClassifier(retryhttp.Failure(resp)) != retry.Permanent {
 			t.Errorf("%s counts as a rate limit", text)
+		}
+	}
+	for _, text := range []string{`{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}`, `[{"error": {"errors": [{"reason": "userRateLimitExceeded"}]}}]`} {
+		resp := response(nil, 403, text)
+		retryhttp.BodyHint(resp)
+		if v := (retry.Policy{}).Judge(retryhttp.Failure(resp)); v.Class != retry.Throttled || v.Hint != 0 || v.Now {
+			t.Errorf("%s is %+v, want Throttled", text, v)
 		}
 	}
 	resp := response(nil, 403, `{"error": {"errors": [{"reason": "rateLimitExceeded"}], "details": [{"retryDelay": "3s"}]}}`)

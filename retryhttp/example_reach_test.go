@@ -53,8 +53,7 @@ func ExampleTransport_check() {
 		case err != nil, answer.OK:
 			return err
 		case answer.Error == "ratelimited": // it did nothing: a POST may be sent again, after the wait
-			wait, _ := retryhttp.ParseRetryAfter(resp.Header, time.Now())
-			return retry.Undone(retry.After(errors.New(answer.Error), wait))
+			return retry.Undone(retry.After(errors.New(answer.Error), 0)) // the wait is the response's Retry-After
 		}
 		return retry.Stop(errors.New(answer.Error))
 	}

@@ -62,6 +62,28 @@ func ExampleStatusError() {
 	// Output: 404: 404 page not found
 }
 
+func ExampleFailure() {
+	server := flakyServer()
+	defer server.Close()
+	body, err := retry.Do(context.Background(), retry.Policy{Name: "get"}, func(ctx context.Context) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return nil, retryhttp.Failure(resp)
+		}
+		return io.ReadAll(resp.Body)
+	})
+	fmt.Println(string(body), err)
+	// Output: {"Name": "Ada"} <nil>
+}
+
 func ExampleParseRetryAfter() {
 	h := http.Header{"Retry-After": {"Sun, 01 Mar 2026 12:01:00 GMT"}}
 	fmt.Println(retryhttp.ParseRetryAfter(h, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)))

@@ -30,17 +30,24 @@ import (
 //
 // A number of seconds or milliseconds may have a fraction, and is rounded up to the
 // nanosecond. Points in time are compared with the response's own Date, or with now if
-// that is missing. If one has passed, the wait is 0 and ok is true. A number or a date that
-// overflows a [time.Duration] gives the longest Duration, which no policy waits for. If a
-// value is negative or garbled, the next header counts.
+// that is missing. A number or a date that overflows a [time.Duration] gives the longest
+// Duration, which no policy waits for. If a value is negative or garbled, the next header counts.
 //
-// The first two items are requests to wait; the others are limits. A [Transport] reads
-// limits on 429 and 403 only. Servers that limit rates send them with every response,
-// so they say nothing about a 503. A request to wait for 0 asks for a retry at once, without
-// backoff; a limit's reset that has passed does not.
+// The first two items are requests to wait. If one asks for a wait of 0, or until a time that
+// has passed, the server wants the retry at once: wait is 0 and ok is true. The others are limits.
+// The reset of a limit that has passed is no wait, and no request: wait is 0 and ok is false.
+//
+// Servers that limit rates send their limits with every response, so these say nothing about a
+// 503. ParseRetryAfter does not know the status. A [Transport], [JSON] and [Failure] do: they
+// read limits on 429 and 403 only.
 func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	wait, ok = hint.Parse(canonical(h), func() time.Time { return now }, true)
-	return max(wait, 0), ok
+	switch wait, ok = hint.Parse(canonical(h), func() time.Time { return now }, true); wait {
+	case hint.Now:
+		return 0, true
+	case 0:
+		return 0, false
+	}
+	return wait, ok
 }
 
 // canonical is a header that is read by names in the canonical form only.

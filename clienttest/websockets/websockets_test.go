@@ -30,14 +30,12 @@ func dialCoder(ctx context.Context, url string) (*coder.Conn, error) {
 	return conn, answered(resp, err)
 }
 
-// answered returns err, with the status and the wait of the answer to a handshake, if
-// there was one.
+// answered returns err, with what the answer to a handshake says, if there was one.
 func answered(resp *http.Response, err error) error {
 	if err == nil || resp == nil {
 		return err
 	}
-	wait, _ := retryhttp.ParseRetryAfter(resp.Header, time.Now())
-	return fmt.Errorf("%w: %w", err, &retryhttp.StatusError{Code: resp.StatusCode, Hint: wait})
+	return fmt.Errorf("%w: %w", err, retryhttp.Failure(resp))
 }
 
 // subscribe reads messages until ctx ends, or the server refuses for good.
@@ -114,6 +112,47 @@ func TestHandshakesAreHeard(t *testing.T) {
 				}
 				if want := []string{"one", "two"}; strings.Join(got, " ") != strings.Join(want, " ") {
 					t.Errorf("the messages are %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// An answer means what it means to a Transport, also one that says more than its status and a wait.
+func TestHandshakesMeanWhatATransportReads(t *testing.T) {
+	for name, subscribe := range clients {
+		for _, tt := range []struct {
+			about  string
+			status int
+			header http.Header
+			delays []time.Duration
+			reason retry.Reason
+		}{
+			{"a 503 with a limit that is reset in an hour", 503, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"3600"}}, []time.Duration{time.Second}, retry.ReasonPermanent},
+			{"a 429 with that limit", 429, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"200"}}, []time.Duration{201 * time.Second}, retry.ReasonPermanent},
+			{"at once", 503, http.Header{"Retry-After": {"0"}}, []time.Duration{0}, retry.ReasonPermanent},
+			{"a 403 of a limit that has passed", 403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"0"}}, []time.Duration{time.Second}, retry.ReasonPermanent},
+			{"not again", 503, http.Header{"X-Should-Retry": {"false"}}, nil, retry.ReasonRefused},
+		} {
+			t.Run(name+", "+tt.about, func(t *testing.T) {
+				var handshakes atomic.Int64
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if handshakes.Add(1) > 1 {
+						w.WriteHeader(http.StatusUnauthorized)
+						return
+					}
+					for name, values := range tt.header {
+						w.Header()[name] = values
+					}
+					http.Error(w, "busy", tt.status)
+				}))
+				defer server.Close()
+				h := retrytest.New(t, retry.Policy{Backoff: retry.Constant(time.Second)})
+				err := subscribe(t.Context(), h.Policy, "ws"+strings.TrimPrefix(server.URL, "http"), nil)
+				h.AssertDelays(tt.delays...)
+				h.AssertReason(tt.reason)
+				if status, ok := errors.AsType[*retryhttp.StatusError](err.(*retry.Error).Errs[0]); !ok || status.Code != tt.status || string(status.Body) != "busy\n" {
+					t.Errorf("the first error is %+v, want status %d and its body", status, tt.status)
 				}
 			})
 		}

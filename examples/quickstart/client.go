@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/goretry/retry/retryhttp"
 )
@@ -37,12 +36,10 @@ func send[T any](ctx context.Context, client *http.Client, method, url string, b
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// Two methods of it, StatusCode and RetryAfter, are all that
-		// retry.DefaultClassifier needs to know about HTTP. An error of yours may
-		// have them too. It knows those of many client libraries already, see
-		// docs/clients.md.
-		hint, _ := retryhttp.ParseRetryAfter(resp.Header, time.Now())
-		return v, &retryhttp.StatusError{Code: resp.StatusCode, Method: method, URL: url, Hint: hint}
+		// It says what the response says: the status, how long to wait, or not to
+		// come back. retry.DefaultClassifier knows the errors of many client
+		// libraries as well, see docs/clients.md.
+		return v, retryhttp.Failure(resp)
 	}
 	// All of it before it is decoded: a body that breaks off is then an
 	// io.ErrUnexpectedEOF, which may go better next time, and one that is whole

@@ -19,12 +19,15 @@ const (
 
 	// RolledBack says that the server has rolled back the transaction.
 	RolledBack Facts = 1 << 5
+
+	// Refuses says that the server asked for no retry of what would be repeated otherwise.
+	Refuses Facts = 1 << 6
 )
 
 // Class returns the class to an operation that is called again.
 func (f Facts) Class() Class { return Class(f & classBits) }
 
-// Is reports whether fact, one of Renewed, Blames and RolledBack, is true.
+// Is reports whether fact, one of Renewed, Blames, RolledBack and Refuses, is true.
 func (f Facts) Is(fact Facts) bool { return f&fact != 0 }
 
 // A table has the facts of a vendor's codes, which are numbers, or else texts. The generator

@@ -26,7 +26,7 @@ type Type struct {
 	Names    bool // it names the service of AWS that an error within it comes from: see Service
 	Alone    bool // its errors hold no others: see errtree.Alone
 
-	kind     kind      // tooMany, blamed, inStripe, inRedis, inToken or inDynamoDB
+	kind     kind      // tooMany, blamed, inRedis, inToken or inDynamoDB
 	methods  []*method // that are called
 	database bool      // its errors are a database's
 	facts    Facts     // by its name, or that of a method that is not called
@@ -91,7 +91,7 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 		a.Facts, a.Status = f, 0
 	case Status(status, hinted) != 0:
 		a.Facts, a.Status = 0, status
-		if a.Hint == 0 && fields {
+		if fields {
 			k.readHeader(&a, reflect.ValueOf(err))
 		}
 	}
@@ -152,6 +152,8 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 func (c *coded) factsOf(v reflect.Value, status int) Facts {
 	code := value(c.path.of(v))
 	switch c.kind {
+	case inFacts:
+		return Facts(number(code))
 	case inConnect: // else the client has made one of them from an error that it wraps, which says more
 		if n := number(code); (n == 1 || n == 2 || n == 13) && !isTrue(value(c.also.of(v))) {
 			return 0
@@ -310,20 +312,15 @@ func (k *Type) readHeader(a *Answer, v reflect.Value) {
 	if a.Hint == 0 {
 		a.Hint, a.Timed = hint.Parse(h, time.Now, a.Status == 429 || a.Status == 403)
 	}
-	if k.kind != inStripe {
-		return
+	f := a.Facts
+	if f == 0 {
+		f = Status(a.Status, a.Hint != 0 || a.Timed)
 	}
-	if word := h.Values("Stripe-Should-Retry"); len(word) > 0 {
-		f := a.Facts
-		if f == 0 {
-			f = Status(a.Status, a.Hint != 0 || a.Timed)
-		}
-		switch {
-		case word[0] == "false" && f.Class() != Permanent:
-			a.Facts = Facts(Permanent)
-		case word[0] == "true" && f.Class() == Permanent:
-			a.Facts = Facts(Transient)
-		}
+	switch word := hint.ShouldRetry(h); {
+	case word == hint.No && f.Class() != Permanent:
+		a.Facts = Facts(Permanent) | Refuses
+	case word == hint.Yes && f.Class() == Permanent:
+		a.Facts = Facts(Transient)
 	}
 }
 

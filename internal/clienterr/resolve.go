@@ -61,8 +61,8 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		k.Connects = true
 	case tooMany:
 		k.kind, k.reset = tooMany, p
-	case inStripe:
-		k.kind, k.header = inStripe, []path{p}
+	case inHeader:
+		k.header = []path{p}
 	case inToken, inRedis, inDynamoDB:
 		k.kind = r.kind
 	case inError:
@@ -70,7 +70,7 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 	case inMySQL, inMSSQL, inSQLite:
 		k.database = true
 	}
-	if r.table != nil {
+	if r.table != nil || r.kind == inFacts {
 		k.codes = append(k.codes, coded{r.kind, p, follow(t, also[r.kind]), r.table})
 	}
 }

@@ -9,6 +9,7 @@ const (
 	inCode     kind = iota + 1 // a code of the rule's table
 	inHTTP                     // an HTTP status
 	inSeconds                  // how long to wait: seconds, or a time.Duration
+	inHeader                   // an http.Header
 	inError                    // an error that says it all
 	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
 	timeout                    // nowhere: each error of the type is a timeout
@@ -20,9 +21,9 @@ const (
 	inConnect  // and whether the server said so
 	inKafka    // and whether the error passes
 	inGoogle   // an HTTP status, and reasons that say more
-	inStripe   // a header, in which Stripe-Should-Retry overrules the status
 	inRedis    // nowhere: the text is judged
 	inToken    // nowhere: errors of getting a token, which are about the caller's own credentials
+	inFacts    // Facts: an error of this module has read the response
 	inQUIC     // an alert of TLS from 0x100 on
 	inMySQL    // and a SQLSTATE
 	inMSSQL    // and a class of severity
@@ -44,6 +45,7 @@ type rule struct {
 // something counts. What a rule does not say is read from its errors as from those of any
 // other type.
 var rules = []rule{
+	{"github.com/goretry/retry/retryhttp", "StatusError", inFacts, "facts", nil},
 	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Message e.Message", &grpctextCodes},
 	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Message e.Message", &etcdCodes}, // its client turns most of these into its own
 	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Code e.Code", &grpcCodes},
@@ -84,7 +86,7 @@ var rules = []rule{
 	{"github.com/bwmarrin/discordgo", "RateLimitError", tooMany, "", nil},
 	{"github.com/google/go-github/github", "RateLimitError", tooMany, "Rate.Reset.Time", nil},
 	{"github.com/google/go-github/github", "AbuseRateLimitError", tooMany, "", nil},
-	{"github.com/stripe/stripe-go", "Error", inStripe, "LastResponse.Header", nil},
+	{"github.com/stripe/stripe-go", "Error", inHeader, "LastResponse.Header", nil},
 	{"github.com/stripe/stripe-go", "Error", inCode, "Code", &stripeCodes},
 	{"github.com/stripe/stripe-go", "Error", inCode, "Type", &stripeCodes},
 	{"github.com/openai/openai-go/internal/apierror", "Error", inCode, "Code", &openaiCodes},

@@ -429,7 +429,7 @@ func TestSpecial(t *testing.T) {
 		{hub, "RateLimitError", &github{}, Answer{Status: 429}},
 		{hub, "AbuseRateLimitError", &abuse{&http.Response{StatusCode: 403}, &second}, Answer{Status: 429, Hint: second}},
 		{hub, "AbuseRateLimitError", &abuse{&http.Response{StatusCode: 403}, nil}, Answer{Status: 429}},
-		{stripes, "Error", &stripe{words("false"), 500}, Answer{Facts: Facts(Permanent), Status: 500, Hint: 3 * second, Timed: true}},
+		{stripes, "Error", &stripe{words("false"), 500}, Answer{Facts: Facts(Permanent) | Refuses, Status: 500, Hint: 3 * second, Timed: true}},
 		{stripes, "Error", &stripe{words("true"), 409}, Answer{Facts: Facts(Transient), Status: 409, Hint: 3 * second, Timed: true}},
 		{stripes, "Error", &stripe{words("true"), 429}, Answer{Status: 429, Hint: 3 * second, Timed: true}},
 		{stripes, "Error", &stripe{words("maybe"), 409}, Answer{Status: 409, Hint: 3 * second, Timed: true}},
