@@ -137,7 +137,7 @@ func (j *judge) run(e *Error, at place) facts {
 		return facts(Permanent) | clienterr.Blames
 	case e.Reason == ReasonPermanent:
 		last := j.Of(e.lastAttempt(), at).decided()
-		if e.Marked || Class(last.Class()) != Permanent { // a mark or the run's policy has made it so
+		if e.Marked && !(e.Answered && last.Is(clienterr.Answered)) || Class(last.Class()) != Permanent { // a mark or the run's policy has made it so
 			return facts(Permanent) | clienterr.Blames
 		}
 		return last

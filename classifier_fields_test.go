@@ -494,7 +494,7 @@ const (
 
 type Facts uint8
 
-const Renewed, Blames, Refuses Facts = 8, 16, 64
+const Renewed, Blames, Refuses, Answered Facts = 8, 16, 64, 128
 
 func (f Facts) Class() Class    { return Class(f & 7) }
 func (f Facts) Is(x Facts) bool { return f&x != 0 }

@@ -100,7 +100,8 @@ func TestFailureSaysAllThatATransportReads(t *testing.T) {
 					resp.Body.Close()
 					return nil
 				})
-				if want.reason == retry.ReasonNone { // an answer
+				answer := want.reason == retry.ReasonNone
+				if answer {
 					want = said{retry.Permanent, 0, false, retry.ReasonPermanent}
 				}
 				got, err := heard(t, func(p retry.Policy) error {
@@ -125,6 +126,9 @@ func TestFailureSaysAllThatATransportReads(t *testing.T) {
 				})
 				if got != want {
 					t.Errorf("%s: JSON says %v, a Transport %v", what, got, want)
+				}
+				if run, ok := errors.AsType[*retry.Error](err); !ok || run.Answered != answer {
+					t.Errorf("%s: JSON's error is %v, answered %t, want %t", what, err, run.Answered, answer)
 				}
 				if own, ok := errors.AsType[*retryhttp.StatusError](err); !ok || own.Error() != e.Error() || own.Hint != e.Hint || own.RetryNow() != e.RetryNow() || string(own.Body) != "sorry" {
 					t.Errorf("%s: JSON's error is %+v, Failure's %+v", what, own, e)

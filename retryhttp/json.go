@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
 )
 
@@ -30,6 +31,10 @@ import (
 // text of an error about a body has the status, the Content-Type and, if the body is not
 // JSON, its first bytes. Texts of errors show no userinfo, no query values, and nothing
 // that net/http would quote of a malformed header.
+//
+// A status from 400 on that is not retried, such as 404, is an answer, as to a Transport: to
+// hooks, guards and budgets the run has succeeded, and Error.Answered is true. If such a status
+// is to count as a failure, let Transport.Check return [retry.Stop].
 //
 // ctx replaces the request's context, except for what [WithPolicy] and [Idempotent] have
 // set there and not in ctx. A nil c means http.DefaultClient. The client's Timeout and
@@ -93,10 +98,15 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		v = c.decode(resp, value)
 	default:
-		v, _ = c.failure(resp)
-		status, _ = errtree.Find[*StatusError](v.Err)
-		if resp.StatusCode < 400 {
+		var answer bool
+		v, answer = c.failure(resp)
+		status, _ = v.Err.(*StatusError)
+		switch {
+		case resp.StatusCode < 400:
 			v = permanent(&unusable{v.Err})
+		case answer:
+			v.Answered, v.Marked = true, true
+			status.facts = cmp.Or(status.facts, clienterr.Status(status.Code, status.Hint != 0 || status.now)) | clienterr.Answered
 		}
 	}
 	v = c.rewindBody(v)

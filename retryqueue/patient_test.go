@@ -51,6 +51,20 @@ func jsonError(url, name, value string) error {
 	return err
 }
 
+// jsonAnswer returns the error of JSON for a status.
+func jsonAnswer(code int) error {
+	base := transport(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
+	})
+	req, _ := http.NewRequest("GET", "https://a.example", nil)
+	_, err := retryhttp.JSON[any](context.Background(), retry.Policy{}, &http.Client{Transport: base}, req)
+	return err
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
 func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 	malformed := json.Unmarshal([]byte("{]"), new(any))
 	never := retry.Policy{Classify: func(error) retry.Class { return retry.Permanent }}
@@ -72,6 +86,9 @@ func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 		"a URL without a host":              {clientError("https:///", "X-Name", "a"), false},
 		"a URL of no protocol":              {clientError("gopher://a.example", "X-Name", "a"), false},
 		"a header with a line end, by JSON": {jsonError("https://a.example", "X-Name", "a\nb"), false},
+		"404, by JSON":                      {jsonAnswer(404), false},
+		"404, by JSON in a run":             {gaveUp(retry.Policy{}, jsonAnswer(404)), false},
+		"a marked 401 of JSON":              {gaveUp(retry.Policy{}, retry.Stop(jsonAnswer(401))), false},
 		"a malformed body":                  {malformed, false},
 		"a duplicate key":                   {state("23505"), false},
 		"wrapped":                           {fmt.Errorf("send: %w", status(422)), false},
@@ -91,6 +108,9 @@ func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 		"403":                      {status(403), true},
 		"405":                      {status(405), true},
 		"501":                      {status(501), true},
+		"401, by JSON":             {jsonAnswer(401), true},
+		"403, by JSON in a run":    {gaveUp(retry.Policy{}, jsonAnswer(403)), true},
+		"no status":                {jsonAnswer(600), true},
 		"no such name":             {unknownName, true},
 		"no such name, by HTTP":    {&url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: unknownName}}, true},
 		"an expired certificate":   {&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, true},

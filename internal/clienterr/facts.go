@@ -22,12 +22,15 @@ const (
 
 	// Refuses says that the server asked for no retry of what would be repeated otherwise.
 	Refuses Facts = 1 << 6
+
+	// Answered says that package retryhttp took the response for an answer, without a mark.
+	Answered Facts = 1 << 7
 )
 
 // Class returns the class to an operation that is called again.
 func (f Facts) Class() Class { return Class(f & classBits) }
 
-// Is reports whether fact, one of Renewed, Blames, RolledBack and Refuses, is true.
+// Is reports whether fact, one of Renewed, Blames, RolledBack, Refuses and Answered, is true.
 func (f Facts) Is(fact Facts) bool { return f&fact != 0 }
 
 // A table has the facts of a vendor's codes, which are numbers, or else texts. The generator
