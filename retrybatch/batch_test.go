@@ -788,8 +788,8 @@ func TestTurnedAwayIsRepeated(t *testing.T) {
 			return err
 		}
 		resp.Body.Close()
-		if e := retryhttp.GaveUp(resp); e != nil {
-			return retrybatch.Partial(map[int]error{0: e})
+		if err := retryhttp.GaveUp(resp); err != nil {
+			return retrybatch.Partial(map[int]error{0: err})
 		}
 		return nil
 	}

@@ -128,7 +128,7 @@ func TestBodyHintOfAgesEndsTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := retryhttp.GaveUp(resp); requests != 1 || why == nil || why.Reason != retry.ReasonRetryAfter {
+		if why := whyEnded(resp); requests != 1 || why == nil || why.Reason != retry.ReasonRetryAfter {
 			t.Errorf("%s: %d requests, %v, want 1 that ended by the wait", body, requests, why)
 		}
 	}

@@ -256,7 +256,7 @@ func TestFileThatCannotBeRewound(t *testing.T) {
 	if body := read(t, resp); body != "answer 1" {
 		t.Errorf("the response has the body %q", body)
 	}
-	why := retryhttp.GaveUp(resp)
+	why := whyEnded(resp)
 	if wantReason(t, why, retry.ReasonPermanent); !errors.Is(why, errGone) || !errors.Is(why, retryhttp.ErrNotReplayable) {
 		t.Errorf("GaveUp: %v", why)
 	}

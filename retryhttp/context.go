@@ -95,12 +95,11 @@ func Idempotent(ctx context.Context, yes bool) context.Context {
 	return settingsOf(ctx).with(ctx, func(s *settings) { s.idempotent = &yes })
 }
 
-// GaveUp returns why no further attempt followed the one that got resp. It returns nil
-// for an answer, which is a response that the policy would not retry and for which
-// [Transport.Check] returned no error. It also returns nil if resp is not from a
-// [Transport] or [Download]. Compare it with nil before you return it as an error: a nil
-// *[retry.Error] in an error is not nil.
-func GaveUp(resp *http.Response) *retry.Error {
+// GaveUp returns why no further attempt followed the one that got resp: the *[retry.Error] of the
+// run. It returns nil for an answer, which is a response that the policy would not retry and for
+// which [Transport.Check] returned no error, and if resp is not from a [Transport] or [Download].
+// So a func that returns a response and an error may return GaveUp(resp).
+func GaveUp(resp *http.Response) error {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}

@@ -96,7 +96,7 @@ func TestDownloadGoesOnAfterBreaks(t *testing.T) {
 				p, events := recorded(quick)
 				p.AttemptTimeout = time.Minute
 				got, resp, err := download(t, client(s.base), p, s.URL)
-				if got != content || err != nil || resp.StatusCode != 200 || retryhttp.GaveUp(resp) != nil || resp.ContentLength != int64(len(content)) {
+				if got != content || err != nil || resp.StatusCode != 200 || whyEnded(resp) != nil || resp.ContentLength != int64(len(content)) {
 					t.Errorf("%d bytes, %v, %v", len(got), err, resp.Status)
 				}
 				var ranges []string
@@ -358,7 +358,7 @@ func TestDownloadsFirstResponseIsATransports(t *testing.T) {
 	if body := read(t, resp); resp.StatusCode != 503 || body != "answer 6" || resp.Request.URL.Path != "/b" {
 		t.Errorf("%s %q from %s", resp.Status, body, resp.Request.URL)
 	}
-	if e := retryhttp.GaveUp(resp); e == nil || e.Attempts != 3 || retry.AttemptNumber(resp.Request.Context()) != 3 {
+	if e := whyEnded(resp); e == nil || e.Attempts != 3 || retry.AttemptNumber(resp.Request.Context()) != 3 {
 		t.Errorf("GaveUp: %v", e)
 	}
 	s.wantRequests(t, 6)

@@ -66,8 +66,9 @@ func ExampleTransport_check() {
 		panic(err)
 	}
 	defer resp.Body.Close()
-	gaveUp := retryhttp.GaveUp(resp)
-	fmt.Println(resp.StatusCode, gaveUp.Reason, gaveUp.Attempts, gaveUp.Last())
+	if e, ok := errors.AsType[*retry.Error](retryhttp.GaveUp(resp)); ok {
+		fmt.Println(resp.StatusCode, e.Reason, e.Attempts, e.Last())
+	}
 	// Output: 200 permanent 3 channel_not_found
 }
 
@@ -278,8 +279,9 @@ func ExampleWithPolicy() {
 		panic(err)
 	}
 	defer resp.Body.Close()
-	gaveUp := retryhttp.GaveUp(resp)
-	fmt.Println(resp.StatusCode, gaveUp.Name, gaveUp.Attempts)
+	if e, ok := errors.AsType[*retry.Error](retryhttp.GaveUp(resp)); ok {
+		fmt.Println(resp.StatusCode, e.Name, e.Attempts)
+	}
 	// Output: 503 prefetch 1
 }
 
@@ -301,7 +303,7 @@ func ExampleGaveUp() {
 			panic(err)
 		}
 		resp.Body.Close()
-		if e := retryhttp.GaveUp(resp); e != nil {
+		if e, ok := errors.AsType[*retry.Error](retryhttp.GaveUp(resp)); ok {
 			fmt.Println(resp.StatusCode, "gave up:", e.Reason)
 			continue
 		}
@@ -329,8 +331,9 @@ func ExampleTransport_budget() {
 			panic(err)
 		}
 		resp.Body.Close()
-		e := retryhttp.GaveUp(resp)
-		fmt.Println(e.Attempts, e.Reason)
+		if e, ok := errors.AsType[*retry.Error](retryhttp.GaveUp(resp)); ok {
+			fmt.Println(e.Attempts, e.Reason)
+		}
 	}
 	// Output:
 	// 3 max_attempts

@@ -1,6 +1,7 @@
 package retryhttp_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +42,9 @@ func ExampleRelay() {
 		panic(err)
 	}
 	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode, retryhttp.GaveUp(resp).Reason)
+	if e, ok := errors.AsType[*retry.Error](retryhttp.GaveUp(resp)); ok {
+		fmt.Println(resp.StatusCode, e.Reason)
+	}
 	fmt.Println("requests to the database:", requests)
 	// Output:
 	// 503 refused

@@ -189,7 +189,7 @@ func TestARefusalBeforeABodyThatCannotBeSentAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := retryhttp.GaveUp(resp)
+		e := whyEnded(resp)
 		read(t, resp)
 		if e == nil || e.Reason != want || errors.Is(e, retryhttp.ErrNotReplayable) != (want == retry.ReasonPermanent) {
 			t.Errorf("after %d refusals: %v, want %v", refusals, e, want)

@@ -63,7 +63,7 @@ func TestPaceLetsAllCallsSucceed(t *testing.T) {
 				}
 				defer resp.Body.Close()
 				if resp.StatusCode != 200 {
-					t.Errorf("call %d: %d: %v", i, resp.StatusCode, retryhttp.GaveUp(resp))
+					t.Errorf("call %d: %d: %v", i, resp.StatusCode, whyEnded(resp))
 				}
 				mu.Lock()
 				defer mu.Unlock()

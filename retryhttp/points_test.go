@@ -209,7 +209,7 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 			asked := 0
 			req.GetBody = func() (io.ReadCloser, error) { asked++; return nil, errGone }
 			resp := mustDo(t, &retryhttp.Transport{Base: base, Policy: p}, req)
-			if e := retryhttp.GaveUp(resp); e == nil || e.Reason != want || errors.Is(e, errGone) != (method == "PUT") || e != h.Summary().Err {
+			if e := whyEnded(resp); e == nil || e.Reason != want || errors.Is(e, errGone) != (method == "PUT") || e != h.Summary().Err {
 				t.Errorf("%s: GaveUp: %v, Summary.Err: %v", method, e, h.Summary().Err)
 			}
 			if base.open.Load() != 1 || read(t, resp) != "answer 1" || budget.Balance() != 1 || asked != map[string]int{"PUT": 1}[method] {
@@ -271,7 +271,7 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 					if took := time.Since(start); took != tt.took {
 						t.Errorf("took %v, want %v", took, tt.took)
 					}
-					if e := retryhttp.GaveUp(resp); e == nil && tt.want != retry.ReasonNone || e != nil && e.Reason != tt.want {
+					if e := whyEnded(resp); e == nil && tt.want != retry.ReasonNone || e != nil && e.Reason != tt.want {
 						t.Errorf("GaveUp: %v, want %v", e, tt.want)
 					}
 					body.Close()

@@ -86,7 +86,7 @@ func TestWithPolicyEditsInOrder(t *testing.T) {
 	rt := &retryhttp.Transport{Base: base, Policy: quick, Name: func(*http.Request) string { return "name" }}
 	get := func() *http.Request { return request(t, "GET", "http://example.com/", nil).WithContext(ctx) }
 
-	e := retryhttp.GaveUp(mustDo(t, rt, get()))
+	e := whyEnded(mustDo(t, rt, get()))
 	if wantReason(t, e, retry.ReasonMaxAttempts); e.Name != "inner" || e.Attempts != 2 {
 		t.Errorf("%v, want two attempts of inner", e)
 	}
@@ -95,8 +95,8 @@ func TestWithPolicyEditsInOrder(t *testing.T) {
 		t.Errorf("JSON: %v, want two attempts of inner", e)
 	}
 	resp, err := retryhttp.Download(ctx, quick.Named("name"), client(base), get())
-	if err != nil || retryhttp.GaveUp(resp).Name != "inner" {
-		t.Errorf("Download: %v, %v", retryhttp.GaveUp(resp), err)
+	if err != nil || whyEnded(resp).Name != "inner" {
+		t.Errorf("Download: %v, %v", whyEnded(resp), err)
 	}
 	if want := []string{"outer after name", "inner after outer"}; !slices.Equal(order, slices.Repeat(want, 3)) {
 		t.Errorf("edits %q, want %q three times", order, want)
@@ -361,7 +361,7 @@ func TestCheckLosesNothingTheResponseSays(t *testing.T) {
 					_, err := retryhttp.JSON[user](t.Context(), p, client(rt), req)
 					e, _ = errors.AsType[*retry.Error](err)
 				} else {
-					e = retryhttp.GaveUp(mustDo(t, rt, req))
+					e = whyEnded(mustDo(t, rt, req))
 				}
 				want := cmp.Or(tt.end, retry.ReasonMaxAttempts)
 				if e == nil || e.Reason != want || got != tt.class || !errors.Is(e, tt.err) && errors.Unwrap(tt.err) == nil {

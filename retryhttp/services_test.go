@@ -143,7 +143,7 @@ func (s *services) handler(layer int, next string) http.Handler {
 			return
 		}
 		defer resp.Body.Close()
-		if e := retryhttp.GaveUp(resp); e != nil {
+		if e := whyEnded(resp); e != nil {
 			fail(w, e)
 			return
 		}

@@ -210,6 +210,12 @@ func wantReason(t testing.TB, err error, want retry.Reason) *retry.Error {
 	return e
 }
 
+// whyEnded returns the run's error that GaveUp returns, or nil.
+func whyEnded(resp *http.Response) *retry.Error {
+	e, _ := errors.AsType[*retry.Error](retryhttp.GaveUp(resp))
+	return e
+}
+
 // closing is a body that counts how often it is closed.
 type closing struct {
 	io.Reader

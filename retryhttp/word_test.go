@@ -91,7 +91,7 @@ func TestServersWordOnARetry(t *testing.T) {
 				if body := read(t, resp); body != fmt.Sprintf("answer %d", requests) && tt.code != 204 || len(base.sent) != requests {
 					t.Errorf("%s: %d requests, body %q, want %d", what, len(base.sent), body, requests)
 				}
-				e := retryhttp.GaveUp(resp)
+				e := whyEnded(resp)
 				if got := h.Summary().Reason; got != reason || (e == nil) != (reason == retry.ReasonNone) || e != nil && e.Reason != reason {
 					t.Errorf("%s: hooks were told %v, GaveUp is %v, want %v", what, got, e, reason)
 				}
@@ -139,7 +139,7 @@ func TestRefusalIsAFailure(t *testing.T) {
 		t.Errorf("JSON's error of a 404 is %v", err)
 	}
 	if resp, err := retryhttp.Download(t.Context(), quick, client(&answers{codes: []int{503}, header: http.Header{"X-Should-Retry": {"false"}}}),
-		request(t, "GET", "http://example.com/", nil)); err != nil || retryhttp.GaveUp(resp).Reason != retry.ReasonRefused {
+		request(t, "GET", "http://example.com/", nil)); err != nil || whyEnded(resp).Reason != retry.ReasonRefused {
 		t.Errorf("Download: %v, %v", resp, err)
 	}
 }
@@ -181,7 +181,7 @@ func TestCheckAndClassifyGoBeforeTheWord(t *testing.T) {
 		p.Classify = tt.classify
 		rt := &retryhttp.Transport{Policy: p, Check: func(*http.Response) error { return tt.check },
 			Base: &answers{codes: []int{tt.code}, header: http.Header{"X-Should-Retry": {tt.word}}}}
-		e := retryhttp.GaveUp(mustDo(t, rt, request(t, "GET", "http://example.com/", nil)))
+		e := whyEnded(mustDo(t, rt, request(t, "GET", "http://example.com/", nil)))
 		if tt.want == retry.ReasonNone {
 			if e != nil {
 				t.Errorf("%s: %v, want an answer", tt.name, e)
@@ -226,7 +226,7 @@ func TestRefusalInARace(t *testing.T) {
 						return resp, err
 					})}
 				resp := mustDo(t, rt, request(t, "GET", "http://example.com/", nil))
-				e := retryhttp.GaveUp(resp)
+				e := whyEnded(resp)
 				if body := read(t, resp); body != tt.want || (e != nil) != tt.gave || len(base.sent) != 2 {
 					t.Errorf("body %q, GaveUp %v, %d copies, want %q, %v and two", body, e, len(base.sent), tt.want, tt.gave)
 				}

@@ -50,7 +50,8 @@ type Decision struct {
 	Uncounted bool
 
 	// Err says why the message is Dead, or, with Retry and [retry.ReasonBudget], why it
-	// waits longer than the policy planned. Otherwise it is nil. Its Attempts are
+	// waits longer than the policy planned. Otherwise it is nil: check that before you
+	// return it as an error. Its Attempts are
 	// deliveries, and its Elapsed and Waited are the message's age. Errs holds only the
 	// last delivery's error, because queues keep no errors.
 	Err *retry.Error

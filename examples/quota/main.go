@@ -178,8 +178,11 @@ func post(client *http.Client, url string) error {
 		return err
 	}
 	defer resp.Body.Close()
+	if err := retryhttp.GaveUp(resp); err != nil {
+		return fmt.Errorf("status %s: %w", resp.Status, err)
+	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %s: %w", resp.Status, retryhttp.GaveUp(resp))
+		return retryhttp.Failure(resp)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err

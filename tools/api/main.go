@@ -6,6 +6,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/types"
 	"os"
@@ -18,32 +19,47 @@ import (
 )
 
 func main() {
-	library := []string{"./..."} // the root's packages, and those of the nested modules
-	public := map[string]bool{modules.Root: true}
-	for _, folder := range modules.Nested {
-		library = append(library, "./"+folder+"/...")
-		public[modules.Path(folder)] = true
-	}
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedModule | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, library...)
-	if err != nil || packages.PrintErrors(pkgs) > 0 {
+	objects, err := library()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "api:", err)
 		os.Exit(1)
 	}
 	var lines []string
+	for _, obj := range objects {
+		lines = append(lines, describe(obj)...)
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+}
+
+// library returns all that the packages of the library export.
+func library() (objects []types.Object, err error) {
+	folders := []string{"./..."} // the root's packages, and those of the nested modules
+	public := map[string]bool{modules.Root: true}
+	for _, folder := range modules.Nested {
+		folders = append(folders, "./"+folder+"/...")
+		public[modules.Path(folder)] = true
+	}
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedModule | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, folders...)
+	if err != nil {
+		return nil, err
+	}
+	if packages.PrintErrors(pkgs) > 0 {
+		return nil, errors.New("the packages have errors")
+	}
 	for _, pkg := range pkgs {
 		if pkg.Name == "main" || !public[pkg.Module.Path] || strings.Contains(pkg.PkgPath, "/internal/") {
 			continue
 		}
 		for _, name := range pkg.Types.Scope().Names() {
 			if obj := pkg.Types.Scope().Lookup(name); obj.Exported() {
-				lines = append(lines, describe(obj)...)
+				objects = append(objects, obj)
 			}
 		}
 	}
-	slices.Sort(lines)
-	for _, line := range lines {
-		fmt.Println(line)
-	}
+	return objects, nil
 }
 
 // describe returns a line for obj, and one for each exported field and method.
