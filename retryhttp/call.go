@@ -35,6 +35,8 @@ type call struct {
 	ctx       context.Context        // the latest attempt's
 	freed     bool                   // a retry follows: see beforeRetry
 	started   []uint64               // attempts under each pace of the policy, when the latest began; empty without PaceByHeaders
+	sent      *http.Request          // by the latest attempt
+	own       bool                   // it has headers of its own
 	resp      *http.Response         // to be discarded if a retry follows
 	draining  *draining              // what the latest drain needed
 	shownURL  atomic.Pointer[string] // the URL for errors, once there was one
@@ -109,15 +111,18 @@ func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
 	}
 }
 
-// label sets the request of a response that is returned: the caller's, or the
-// latest of a client's redirects.
+// label sets the request of a response that is returned: the one that was sent, or the latest of
+// a client's redirects, in the caller's context.
 func (c *call) label(resp *http.Response, err error) {
-	req, ctx := c.req, c.ctx
-	if c.client && resp.Request != nil {
-		req = resp.Request
-	} else if err == nil && c.attempts == 1 {
-		resp.Request = req
-		return
+	req, ctx := resp.Request, c.ctx
+	if req == c.sent && !c.own && c.key == "" { // it differs from the caller's by its context and body only
+		req = c.req
+	}
+	if err == nil && c.attempts == 1 && !c.client {
+		if ctx = c.req.Context(); req == c.req {
+			resp.Request = req
+			return
+		}
 	}
 	var why *gaveUp
 	if e, ok := err.(*retry.Error); ok {
@@ -125,6 +130,9 @@ func (c *call) label(resp *http.Response, err error) {
 		ctx = why
 	}
 	resp.Request = req.WithContext(ctx)
+	if !c.client { // else a hop's
+		resp.Request.Body = c.req.Body
+	}
 	if why != nil {
 		why.req = resp.Request
 	}
@@ -267,13 +275,15 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 		return nil, nil, err
 	case resp == nil:
 		return nil, nil, retry.Stop(errors.New("retryhttp: Base returned neither a response nor an error"))
-	case c.Check == nil, resp.StatusCode == http.StatusSwitchingProtocols:
-		return resp, nil, nil
 	}
-	c.resp = resp // to be closed if Check panics
 	if resp.Request == nil {
 		resp.Request = req
 	}
+	c.sent = req
+	if c.Check == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, nil, nil
+	}
+	c.resp = resp // to be closed if Check panics
 	return resp, c.Check(resp), nil
 }
 
@@ -282,7 +292,8 @@ func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, e
 	prepared := !c.client && (c.Prepare != nil || c.TimeoutHeader != "") // a client's hops are prepared one by one
 	numbered := c.attempts > 1 && c.AttemptHeader != ""
 	redirected := c.attempts > 1 && c.client // which may change what it gets
-	req := c.next(ctx, c.attempts, prepared || numbered || redirected, c.MaxBuffer)
+	c.own = prepared || numbered || redirected
+	req := c.next(ctx, c.attempts, c.own, c.MaxBuffer)
 	if numbered {
 		setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))
 	}

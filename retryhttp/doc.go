@@ -43,11 +43,11 @@
 // # What the caller gets
 //
 // The caller gets the last attempt's response unchanged, with its body unread and no
-// error, whatever its status, as from net/http alone. The response's Request is the
-// caller's, with the context of the attempt if that was not the first.
-// [retry.AttemptNumber] returns the number of the attempt, and [GaveUp] why there was
-// no further one. The caller gets a *[retry.Error] if the last attempt had no
-// response, or if the request's context has ended. Responses that are not returned are
+// error, whatever its status, as from net/http alone. The response's Request is the one
+// that was sent, with what Prepare and Base have set, and with the caller's context.
+// [retry.AttemptNumber] of that context returns the number of the attempt, and [GaveUp]
+// why there was no further one. The caller gets a *[retry.Error] if the last attempt had
+// no response, or if the request's context has ended. Responses that are not returned are
 // drained and closed before the wait.
 //
 // The first attempt sends the request itself, or a shallow copy if its context or body

@@ -78,10 +78,14 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 		r.discard(got)
 		got = r.last
 	}
-	if got == nil {
+	switch {
+	case got == nil:
 		return nil, err
+	case got.Request == nil:
+		got.Request = r.req
+	default: // of a copy, whose context has its number
+		got.Request = got.Request.WithContext(r.req.Context())
 	}
-	got.Request = r.req
 	return got, nil
 }
 
