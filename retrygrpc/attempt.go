@@ -17,7 +17,7 @@ type attempt struct {
 	*call
 	evidence
 	limit  timeLimit
-	held   *held              // nil without guards, and for a unary call
+	held   *held              // nil for a unary call, and if nobody wants to know when the stream ends
 	answer error              // the server's
 	ctx    context.Context    // grpc's: derived from the run's for this attempt
 	opts   []grpc.CallOption  // the caller's, and those that gather evidence
@@ -42,6 +42,9 @@ func (k *call) begin() *attempt {
 		a.ctx = a.limit.start(ctx, k.clock, k.timeout)
 	}
 	a.gather(append(a.room[:0], k.opts...))
+	if a != &k.first {
+		a.deliver(k.opts) // nothing yet: grpc sets what they ask for only if the attempt gets a stream
+	}
 	return a
 }
 

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,20 +20,21 @@ import (
 
 // call is one call and its run.
 type call struct {
-	cc       *grpc.ClientConn
-	opts     []grpc.CallOption
-	run      *retry.Attempts
-	classify retry.Classifier // the policy's
-	clock    clockx.Clock     // the policy's; nil is the system's
-	timeout  time.Duration    // the policy's AttemptTimeout
-	guarded  bool             // the policy has guards
-	untimed  bool             // the attempts have to keep it, not the run
-	once     bool             // the method may run twice only if an attempt did nothing; the run knows the policy's NonIdempotent
-	answer   error            // the server's, which the run takes for a success
-	hedged   *hedged          // nil without hedges
-	tried    tried            // for Balancer
-	last     *attempt         // nil if it needs no end
-	first    attempt          // with the rest, most calls are one allocation
+	cc        *grpc.ClientConn
+	opts      []grpc.CallOption // the caller's, but for OnFinish
+	finishing *finishing        // nil without OnFinish
+	run       *retry.Attempts
+	classify  retry.Classifier // the policy's
+	clock     clockx.Clock     // the policy's; nil is the system's
+	timeout   time.Duration    // the policy's AttemptTimeout
+	guarded   bool             // the policy has guards
+	untimed   bool             // the attempts have to keep it, not the run
+	once      bool             // the method may run twice only if an attempt did nothing; the run knows the policy's NonIdempotent
+	answer    error            // the server's, which the run takes for a success
+	hedged    *hedged          // nil without hedges
+	tried     tried            // for Balancer
+	last      *attempt         // nil if it needs no end
+	first     attempt          // with the rest, most calls are one allocation
 }
 
 // absent reports whether b is nil, or a nil pointer: what the For of a nil [retry.PerKey]
@@ -63,7 +65,8 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 	if p.Name == "" {
 		p.Name = strings.TrimPrefix(method, "/")
 	}
-	k := &call{cc: cc, opts: opts}
+	k := &call{cc: cc}
+	k.opts, k.finishing = finishOnce(opts)
 	k.once = !(c.Idempotent != nil && c.Idempotent(method)) && !declaredIdempotent(method)
 	for _, opt := range opts {
 		switch opt := opt.(type) {
@@ -84,6 +87,48 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 	k.classify, k.clock, k.timeout, k.guarded = p.Classify, p.Clock, p.AttemptTimeout, len(p.Guards) > 0
 	k.run = p.Attempts(context.WithValue(ctx, triedKey{}, &k.tried))
 	return k
+}
+
+// finishing calls what the caller has set by [grpc.OnFinish]: once for a call, whatever its attempts,
+// as grpc does with its own retries.
+type finishing struct {
+	once  sync.Once
+	funcs []func(error)
+}
+
+// finishOnce returns opts without OnFinish, and nil if there is none.
+func finishOnce(opts []grpc.CallOption) ([]grpc.CallOption, *finishing) {
+	isFinish := func(opt grpc.CallOption) bool { _, ok := opt.(grpc.OnFinishCallOption); return ok }
+	if !slices.ContainsFunc(opts, isFinish) {
+		return opts, nil
+	}
+	f := new(finishing)
+	for _, opt := range opts {
+		if opt, ok := opt.(grpc.OnFinishCallOption); ok {
+			f.funcs = append(f.funcs, opt.OnFinish)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(opts), isFinish), f
+}
+
+// with says that the call, or its stream, is over with err.
+func (f *finishing) with(err error) {
+	if f != nil {
+		f.once.Do(func() {
+			for _, finish := range f.funcs {
+				finish(err)
+			}
+		})
+	}
+}
+
+// finishFailed says so if the run has not come to a reply or to a stream: after a panic too.
+func (k *call) finishFailed() {
+	if k.finishing != nil {
+		if err := k.result(); err != nil {
+			k.finishing.with(err)
+		}
+	}
 }
 
 // hedged says how a call gets hedges.

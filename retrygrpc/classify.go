@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
@@ -253,6 +254,23 @@ type evidence struct {
 	peer            peer.Peer
 	before          connectivity.State // of the connection when the attempt began
 	asked           atomic.Bool        // grpc has made the attempt, and it is over
+}
+
+// deliver gives the caller what its options ask for.
+func (e *evidence) deliver(opts []grpc.CallOption) {
+	for _, opt := range opts {
+		switch opt := opt.(type) {
+		case grpc.HeaderCallOption:
+			*opt.HeaderAddr = e.header
+		case grpc.TrailerCallOption:
+			*opt.TrailerAddr = e.trailer
+		case grpc.PeerCallOption:
+			*opt.PeerAddr = peer.Peer{}
+			if e.sent() {
+				*opt.PeerAddr = e.peer
+			}
+		}
+	}
 }
 
 // nobody is the address of the peer until grpc has created a stream.

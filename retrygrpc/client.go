@@ -67,8 +67,7 @@ type Client struct {
 	// methods that read: a copy that lost may still have an effect. A method that must not
 	// run twice gets none. Use one Hedge for all calls of a method to a dependency. Policy's
 	// AttemptTimeout covers all copies. They go to different peers with [Balancer].
-	// grpc.OnFinish is called for each copy, maybe concurrently. Each copy enters the guards,
-	// and is not sent if one has it wait. Nil means no hedges. As [hedge.Race], a call with
+	// Each copy enters the guards, and is not sent if one has it wait. Nil means no hedges. As [hedge.Race], a call with
 	// hedges panics if Policy.Clock is a *clockx.Virtual.
 	Hedge func(method string) *hedge.Hedge
 }
@@ -133,6 +132,7 @@ type idempotentOption struct {
 func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	k := c.call(ctx, method, cc, opts)
+	defer k.finishFailed()
 	defer k.close()
 	if !system(k.clock) {
 		k.limitAttempts() // else the run sets the context's deadline, which grpc tells the server
@@ -153,7 +153,9 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 		}
 		k.settle(a.end(err))
 	}
-	return k.result()
+	err := k.result()
+	k.finishing.with(err)
+	return err
 }
 
 // another returns the value into which a further attempt decodes its reply. A failed

@@ -42,8 +42,9 @@
 // run before its first attempt, it is that of the guard's error, or else RESOURCE_EXHAUSTED.
 // A run ends when the program closes the connection, or if a guard has it wait, when that
 // wait is over.
-// Each attempt gets the caller's call options. They collect values of the last attempt,
-// and a grpc.OnFinish is called for each.
+// Each attempt gets the caller's call options. grpc.Header, Trailer and Peer collect what the
+// last attempt has got, which is nothing if it reached no server. A grpc.OnFinish is called
+// once, when the call or its stream is over, with the error that the caller gets.
 //
 // # Streams
 //

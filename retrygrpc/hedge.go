@@ -88,22 +88,6 @@ func (r *race) try(ctx context.Context) (*runner, error) {
 	return c, &failedCopy{err, c.verdict}
 }
 
-// deliver gives the caller what its options ask for.
-func (c *runner) deliver(opts []grpc.CallOption) {
-	for _, opt := range opts {
-		switch opt := opt.(type) {
-		case grpc.HeaderCallOption:
-			*opt.HeaderAddr = c.header
-		case grpc.TrailerCallOption:
-			*opt.TrailerAddr = c.trailer
-		case grpc.PeerCallOption:
-			if c.sent() {
-				*opt.PeerAddr = c.peer
-			}
-		}
-	}
-}
-
 // failedCopy is the error of a copy to a hedge: the other copy goes on unless it is permanent.
 // The guards get v, which says that an answer is none.
 type failedCopy struct {

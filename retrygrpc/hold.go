@@ -9,11 +9,13 @@ import (
 	"github.com/goretry/retry/retrygrpc/internal/ending"
 )
 
-// held is what the policy's guards have admitted, for a stream that goes on after its run is
-// over. grpc may end the stream on another goroutine, and before the run is over.
+// held is a stream that goes on after its run is over, for the policy's guards, which hear when it
+// ends, and for the caller's OnFinish. grpc may end the stream on another goroutine, and before the run
+// is over.
 type held struct {
 	mu    sync.Mutex
-	leave func(retry.Exit) // nil until the run has taken the stream for a success
+	taken bool             // the run has taken the stream for a success
+	leave func(retry.Exit) // nil without guards
 	ended bool
 	err   error // with which it ended
 	fault any   // what a guard has panicked with since, where nobody could recover from it
@@ -51,22 +53,25 @@ func (s heldStream) SendMsg(m any) error {
 
 // onFinish has grpc call f, which calls finish, when the attempt's stream has ended.
 func (a *attempt) onFinish(f func(error)) {
-	if a.guarded {
+	if a.guarded || a.finishing != nil {
 		a.held = new(held)
 	}
 	a.opts = append(a.opts, grpc.OnFinish(f))
 }
 
-// hold keeps the attempt for the guards until its stream ends.
+// hold keeps the attempt until its stream ends.
 func (a *attempt) hold() {
 	h := a.held
 	if h == nil {
 		return
 	}
-	leave := a.run.Hold()
+	var leave func(retry.Exit)
+	if a.guarded {
+		leave = a.run.Hold()
+	}
 	a.goesOn = true
 	h.mu.Lock()
-	h.leave = leave
+	h.taken, h.leave = true, leave
 	ended := h.ended
 	h.mu.Unlock()
 	if ended {
@@ -83,9 +88,9 @@ func (a *attempt) finish(err error) {
 	}
 	h.mu.Lock()
 	h.ended, h.err = true, err
-	goesOn := h.leave != nil
+	taken := h.taken
 	h.mu.Unlock()
-	if goesOn {
+	if taken {
 		defer a.keepFault()
 		a.leave(err)
 	}
@@ -104,8 +109,12 @@ func (a *attempt) keepFault() {
 	}
 }
 
-// leave tells the guards what the stream of a run that is over has come to.
+// leave tells the guards what the stream of a run that is over has come to, and then the caller.
 func (a *attempt) leave(err error) {
+	defer a.finishing.with(err)
+	if a.held.leave == nil {
+		return
+	}
 	x := retry.Exit{Ending: retry.Panicked} // if Classify does
 	defer func() { a.held.leave(x) }()
 	x = a.exit(err)

@@ -30,6 +30,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		s := &serverStream{call: k, ctx: ctx, open: start}
 		return s.start()
 	}
+	defer k.finishFailed()
 	defer k.close()
 	k.once = true // what will be sent is not kept
 	var cs grpc.ClientStream
@@ -74,6 +75,7 @@ type serverStream struct {
 
 // start begins the run, and returns when a stream is open.
 func (s *serverStream) start() (grpc.ClientStream, error) {
+	defer s.tell()
 	s.runMu.Lock()
 	defer s.runMu.Unlock()
 	defer func() {
@@ -92,6 +94,7 @@ func (s *serverStream) start() (grpc.ClientStream, error) {
 // proceed lets the run go on to its end, with want for its streams. It reports false if
 // the run was over.
 func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
+	defer s.tell()
 	s.runMu.Lock()
 	defer s.runMu.Unlock()
 	if s.over {
@@ -154,6 +157,16 @@ func (s *serverStream) end() {
 		s.err = s.result()
 	}()
 	s.close()
+}
+
+// tell calls the caller's OnFinish if the run is over, and no stream goes on.
+func (s *serverStream) tell() {
+	s.sendMu.Lock()
+	over := s.over && (s.err != nil || s.eof)
+	s.sendMu.Unlock()
+	if over {
+		s.finishing.with(s.err)
+	}
 }
 
 // abandon ends the run if no method has needed the stream yet.
