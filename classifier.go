@@ -28,8 +28,8 @@ func (c Class) String() string {
 
 // Classifier returns what an error means, or Unknown if it has no opinion. It gets the
 // error that op returned, and should search it with errors.As and errors.Is. It is
-// never called with nil, [ErrRejected], or an error marked by [Stop], [Answer], [Refuse]
-// or [After].
+// never called with nil, [ErrRejected], an error marked by [Stop], [Answer], [Refuse] or
+// [After], or the error of a [Guard].
 type Classifier func(error) Class
 
 // Classifiers calls one classifier after the other and returns the first class that is

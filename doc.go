@@ -53,10 +53,10 @@
 //     turn. It waits as long as a guard says. If that would outlast the caller's deadline
 //     or Policy.MaxElapsed, the run stops: see [ErrPaced].
 //  9. If a guard refuses, the attempt is not made, and those that have admitted it are
-//     left. Rules 4 to 7 apply to the guard's error, which is proof that nothing was
-//     done. The refusal counts as one of the attempts of rule 6, and costs the Budget
-//     nothing. After the wait the run calls all guards again. A run that stops by rules 5 and 6
-//     after a refusal stops with [ReasonGuard].
+//     left. Rules 4 to 7 apply to the guard's error, except that Policy.Classify does not
+//     get it. It is proof that nothing was done. The refusal counts as one of the attempts
+//     of rule 6, and costs the Budget nothing. After the wait the run calls all guards
+//     again. A run that stops by rules 5 and 6 after a refusal stops with [ReasonGuard].
 //
 // A run that gives up returns the last value the operation returned and an
 // [*Error]. Its [Reason] tells which of these rules ended the run.

@@ -155,10 +155,10 @@ func (r *run) entry(p *Policy, earlier Pass) Entry {
 //
 //go:noinline
 func (r *run) refused(p *Policy, guard Guard, err error) {
-	// The other guards are left first, with this error. Classify is called after it.
+	// The other guards are left first, with this error. Policy.Classify is for the errors of op.
 	r.leaveGuards(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
 	var v Verdict
-	v.judge(p, err, r.healthy > 0)
+	v.judge(nil, err, r.healthy > 0)
 	if v.Class == Transient {
 		v.Class = Unprocessed
 	}

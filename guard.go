@@ -37,10 +37,10 @@ type Guard interface {
 	// not Enter. Enter may talk to others while ctx lasts, for at most Entry.Patience, but
 	// not for a hedge; hooks do not see such a wait.
 	//
-	// The error is judged as one of op is, by its marks, its hint and Policy.Classify, but it
-	// is Undone, and Unprocessed where it would be Transient. [Stop] ends the run, [After]
-	// says how long to wait, and an error without a mark means the backoff. Then all guards
-	// are asked again. A refusal is no attempt, and costs a budget nothing, but counts
+	// The error is judged by its marks and its hint, and else by [DefaultClassifier].
+	// Policy.Classify does not get it. It is Undone, and Unprocessed where it would be
+	// Transient. [Stop] ends the run, [After] says how long to wait, and an error without a
+	// mark means the backoff. Then all guards are asked again. A refusal is no attempt, and costs a budget nothing, but counts
 	// against MaxAttempts. A run that ends by it ends with [ReasonGuard].
 	Enter(ctx context.Context, e Entry) (Pass, error)
 

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -848,40 +849,38 @@ func TestEnterMayBlock(t *testing.T) {
 	})
 }
 
-// Marks, hints and Classify say of a guard's error what they say of op's.
+// Marks and hints say of a guard's error what they say of op's. Policy.Classify is not asked.
 func TestRefusalIsJudgedAsAnErrorOfOp(t *testing.T) {
 	for name, tt := range map[string]struct {
-		err      error
-		classify retry.Classifier
-		class    retry.Class
-		wait     time.Duration // 0: the run ends
+		err   error
+		class retry.Class
+		wait  time.Duration // 0: the run ends
 	}{
-		"unmarked":                     {err: errFull, class: retry.Unprocessed, wait: time.Second},
-		"Undone":                       {err: retry.Undone(errFull), class: retry.Unprocessed, wait: time.Second},
-		"not accepted":                 {err: retry.ErrRejected, class: retry.Unprocessed, wait: time.Second},
-		"of another run":               {err: &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, errDown}}, class: retry.Unprocessed, wait: time.Second},
-		"After":                        {err: retry.After(errFull, 3*time.Second), class: retry.Throttled, wait: 8 * time.Second},
-		"After nothing":                {err: retry.After(errFull, 0), class: retry.Throttled, wait: 5 * time.Second},
-		"wrapped After":                {err: fmt.Errorf("open: %w", retry.After(errFull, 3*time.Second)), class: retry.Throttled, wait: 8 * time.Second},
-		"method RetryAfter":            {err: hinted(3 * time.Second), class: retry.Unprocessed, wait: 4 * time.Second},
-		"longest hint":                 {err: retry.After(errFull, 5*time.Minute), class: retry.Throttled, wait: 5*time.Minute + 5*time.Second},
-		"hint beyond MaxRetryAfter":    {err: retry.After(errFull, 5*time.Minute+1), class: retry.Throttled},
-		"Stop":                         {err: retry.Stop(errFull), class: retry.Permanent},
-		"Refuse":                       {err: retry.Refuse(errFull), class: retry.Permanent},
-		"Answer":                       {err: retry.Answer(errFull), class: retry.Permanent},
-		"timed out":                    {err: context.DeadlineExceeded, class: retry.TimedOut, wait: time.Second},
-		"Classify says Permanent":      {err: errFull, classify: permanently, class: retry.Permanent},
-		"Classify says Throttled":      {err: errFull, classify: func(error) retry.Class { return retry.Throttled }, class: retry.Throttled, wait: 5 * time.Second},
-		"Classify says Transient":      {err: errFull, classify: func(error) retry.Class { return retry.Transient }, class: retry.Unprocessed, wait: time.Second},
-		"Classify says Unprocessed":    {err: errFull, classify: func(error) retry.Class { return retry.Unprocessed }, class: retry.Unprocessed, wait: time.Second},
-		"Classify says TimedOut":       {err: errFull, classify: func(error) retry.Class { return retry.TimedOut }, class: retry.TimedOut, wait: time.Second},
-		"Classify does not see a mark": {err: retry.After(errFull, time.Second), classify: permanently, class: retry.Throttled, wait: 6 * time.Second},
+		"unmarked":                  {err: errFull, class: retry.Unprocessed, wait: time.Second},
+		"Undone":                    {err: retry.Undone(errFull), class: retry.Unprocessed, wait: time.Second},
+		"not accepted":              {err: retry.ErrRejected, class: retry.Unprocessed, wait: time.Second},
+		"of another run":            {err: &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, errDown}}, class: retry.Unprocessed, wait: time.Second},
+		"After":                     {err: retry.After(errFull, 3*time.Second), class: retry.Throttled, wait: 8 * time.Second},
+		"After nothing":             {err: retry.After(errFull, 0), class: retry.Throttled, wait: 5 * time.Second},
+		"wrapped After":             {err: fmt.Errorf("open: %w", retry.After(errFull, 3*time.Second)), class: retry.Throttled, wait: 8 * time.Second},
+		"method RetryAfter":         {err: hinted(3 * time.Second), class: retry.Unprocessed, wait: 4 * time.Second},
+		"longest hint":              {err: retry.After(errFull, 5*time.Minute), class: retry.Throttled, wait: 5*time.Minute + 5*time.Second},
+		"hint beyond MaxRetryAfter": {err: retry.After(errFull, 5*time.Minute+1), class: retry.Throttled},
+		"Stop":                      {err: retry.Stop(errFull), class: retry.Permanent},
+		"Refuse":                    {err: retry.Refuse(errFull), class: retry.Permanent},
+		"Answer":                    {err: retry.Answer(errFull), class: retry.Permanent},
+		"timed out":                 {err: context.DeadlineExceeded, class: retry.TimedOut, wait: time.Second},
+		"a permanent error":         {err: sql.ErrNoRows, class: retry.Permanent},
 	} {
 		for door, run := range doors {
 			for _, nonIdempotent := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, "/", door, "/", nonIdempotent), func(t *testing.T) {
 					p, v := virtual()
-					p.Classify, p.ThrottleBackoff, p.NonIdempotent = tt.classify, retry.Constant(5*time.Second), nonIdempotent
+					p.ThrottleBackoff, p.NonIdempotent = retry.Constant(5*time.Second), nonIdempotent
+					p.Classify = func(err error) retry.Class {
+						t.Errorf("Classify gets %v", err)
+						return retry.Permanent
+					}
 					p.MaxRetryAfter = 5 * time.Minute // without it Supervise waits longer
 					budget := &loggedBudget{log: func(string, ...any) {}}
 					p.Budget = budget
@@ -1023,7 +1022,6 @@ func TestRunThatEndsNextToARefusalEndsWithReasonGuard(t *testing.T) {
 		"Stop":          {func(*retry.Policy) {}, retry.Stop(errFull), 0},
 		"Refuse":        {func(*retry.Policy) {}, retry.Refuse(errFull), 0},
 		"MaxRetryAfter": {func(p *retry.Policy) { p.MaxRetryAfter = time.Second }, retry.After(errFull, time.Second+1), 0},
-		"Classify":      {func(p *retry.Policy) { p.Classify = permanently }, errFull, 0},
 	} {
 		for door, run := range doors {
 			for attempts := range 3 {
@@ -1036,14 +1034,6 @@ func TestRunThatEndsNextToARefusalEndsWithReasonGuard(t *testing.T) {
 						ctx := t.Context()
 						if tt.edit(&p); p.MaxAttempts == 1 {
 							p.MaxAttempts = attempts + 1
-						}
-						if classify := p.Classify; classify != nil { // op's errors too
-							p.Classify = func(err error) retry.Class {
-								if err == errFull {
-									return classify(err)
-								}
-								return retry.Unknown
-							}
 						}
 						limit := time.Duration(attempts)*time.Second + time.Second/2
 						if p.MaxElapsed > 0 {
@@ -1105,8 +1095,6 @@ func TestRunThatEndsNextToARefusalEndsWithReasonGuard(t *testing.T) {
 		}
 	}
 }
-
-func permanently(error) retry.Class { return retry.Permanent }
 
 // unsent reports whether x is of an attempt that was not made, because of a guard's err. A nil
 // err stands for the end of the run.
@@ -1243,7 +1231,7 @@ func (p places) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 
 func (p places) Leave(retry.Pass, retry.Exit) { <-p }
 
-// The engine judges, and no guard.
+// The engine judges, and no guard. Policy.Classify is for the errors of op.
 func TestErrorIsJudgedOnceWhateverTheGuards(t *testing.T) {
 	p, _ := virtual()
 	var judged []error
@@ -1251,7 +1239,7 @@ func TestErrorIsJudgedOnceWhateverTheGuards(t *testing.T) {
 	_ = record(&p)
 	p.Guards = []retry.Guard{&gate{}, new(pace.Pace), &gate{script: []enter{admits, refuses(errFull)}}}
 	op, _ := failing(2, errDown)
-	if _, err := retry.Do(t.Context(), p, op); err != nil || !slices.Equal(judged, []error{errDown, errFull, errDown}) {
+	if _, err := retry.Do(t.Context(), p, op); err != nil || !slices.Equal(judged, []error{errDown, errDown}) {
 		t.Errorf("%v, judged %v", err, judged)
 	}
 }

@@ -112,7 +112,7 @@ func (l *Loop) Err() error { return l.result() }
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 	var v Verdict
 	if err != nil && l.stage != decided {
-		v.judge(&l.policy, err, false)
+		v.judge(l.policy.Classify, err, false)
 	}
 	return l.settle(now, v)
 }

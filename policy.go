@@ -59,7 +59,7 @@ type Policy struct {
 	// five minutes.
 	MaxRetryAfter time.Duration
 
-	// Classify returns what an error means. If it is nil or returns Unknown,
+	// Classify returns what an error of op means. If it is nil or returns Unknown,
 	// [DefaultClassifier] decides. It must be safe for concurrent use.
 	Classify Classifier
 

@@ -328,7 +328,7 @@ func (r *run) judgeAndLeave(p *Policy, err error, given *Verdict) (judged bool) 
 	v := given
 	if v == nil {
 		v = new(Verdict) // it does not escape
-		v.judge(p, err, r.healthy > 0)
+		v.judge(p.Classify, err, r.healthy > 0)
 	}
 	if v.Class == Transient && r.late(p) {
 		v.Class = TimedOut // whatever error op returned; it decides as Transient does

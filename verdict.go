@@ -64,18 +64,18 @@ type Verdict struct {
 // It is Unknown only for a nil err. Hint is 0 for an error marked by Stop or Answer.
 func (p Policy) Judge(err error) (v Verdict) {
 	if err != nil {
-		v.judge(&p, err, false)
+		v.judge(p.Classify, err, false)
 	}
 	return v
 }
 
-// judge makes v, which is zero, the verdict on err. lasting says that the run goes on until
+// judge makes v, which is zero, the verdict on err. A nil classify has no opinion. lasting says that the run goes on until
 // its op is healthy: then a name that is not found is Transient, since it may be found later.
 // A Verdict that is returned has no room in registers, and would be copied.
-func (v *Verdict) judge(p *Policy, err error, lasting bool) {
+func (v *Verdict) judge(classify Classifier, err error, lasting bool) {
 	only := unwrapped(err)
-	if reflect.TypeOf(only) != errorString || p.Classify != nil {
-		v.judgeTree(p, err, lasting)
+	if reflect.TypeOf(only) != errorString || classify != nil {
+		v.judgeTree(classify, err, lasting)
 		return
 	}
 	// An error without a tree, as most are, needs no more.
@@ -83,7 +83,7 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 }
 
 //go:noinline
-func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
+func (v *Verdict) judgeTree(classify Classifier, err error, lasting bool) {
 	found := examine(err)
 	asked := found.wait()
 	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(asked, 0), asked == hint.Now, !found.did, found.rejected == itself
@@ -94,10 +94,10 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 		v.calm()
 	case found.rejected != absent:
 		v.Class = Transient
-	case p.Classify == nil:
+	case classify == nil:
 		v.Class = cmp.Or(classOf(judged(err, 0), lasting), Transient)
 	default:
-		v.Class = p.Classify(v.Err)
+		v.Class = classify(v.Err)
 		if v.Class == Unprocessed { // it vouches for that; what DefaultClassifier finds is no proof
 			v.Undone = true
 		}

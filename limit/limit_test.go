@@ -801,7 +801,7 @@ func TestErrLimitedOfOpProvesNothing(t *testing.T) {
 	}
 }
 
-// Policy.Classify has a say in what an attempt without a place means.
+// An attempt without a place is tried again, whatever Policy.Classify says of the errors of op.
 func TestRunWithoutAPlace(t *testing.T) {
 	full := &limit.Limit{Start: 1}
 	enter(full)
@@ -810,7 +810,7 @@ func TestRunWithoutAPlace(t *testing.T) {
 		asked    int
 	}{
 		{nil, 3},
-		{func(error) retry.Class { return retry.Permanent }, 1},
+		{func(error) retry.Class { return retry.Permanent }, 3},
 	} {
 		asked := 0
 		p := retry.Policy{NonIdempotent: true, Classify: tt.classify, Backoff: retry.Constant(0), Guards: []retry.Guard{full}}

@@ -186,7 +186,7 @@ func (c *call) hop(t *Transport, req *http.Request, expires time.Time) (resp *ht
 		if req.Body != nil {
 			req.Body.Close() // as a RoundTripper must
 		}
-		return nil, err
+		return nil, &refusedHop{err}
 	}
 	began, goesOn := c.now(), false
 	x := retry.Exit{Ending: retry.Panicked}
@@ -216,6 +216,12 @@ func (c *call) hop(t *Transport, req *http.Request, expires time.Time) (resp *ht
 	}
 	return resp, err
 }
+
+// refusedHop is the error of a guard that has refused a redirect: Policy.Classify does not get
+// the errors of guards.
+type refusedHop struct{ error }
+
+func (e *refusedHop) Unwrap() error { return e.error }
 
 // guardsOfHop returns the guards that are to admit req, in addition to those that have admitted
 // the attempt.

@@ -287,6 +287,33 @@ func TestRedirectsPassTheGuardsOfTheirHost(t *testing.T) {
 	}
 }
 
+// Policy.Classify is not for the errors of guards, those of a redirect included.
+func TestClassifyDoesNotGetARefusal(t *testing.T) {
+	full := refusing{errors.New("full")}
+	for name, guards := range map[string]func(*http.Request) []retry.Guard{
+		"at once": func(*http.Request) []retry.Guard { return []retry.Guard{full} },
+		"of a redirect": func(req *http.Request) []retry.Guard {
+			if req.URL.Host == "first.example" {
+				return nil
+			}
+			return []retry.Guard{full}
+		},
+	} {
+		p := quick
+		p.Classify = func(err error) retry.Class {
+			t.Errorf("%s: Classify gets %v", name, err)
+			return retry.Permanent
+		}
+		rt := &retryhttp.Transport{Guards: guards, Base: tripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"http://second.example/"}}, Body: http.NoBody, Request: req}, nil
+		})}
+		_, err := retryhttp.JSON[any](t.Context(), p, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+		if e, ok := errors.AsType[*retry.Error](err); !ok || e.Reason != retry.ReasonMaxAttempts && e.Reason != retry.ReasonGuard {
+			t.Errorf("%s: %v, want all attempts", name, err)
+		}
+	}
+}
+
 // A redirect whose guard refuses it is not sent, and the attempt has failed.
 func TestRedirectThatAGuardRefuses(t *testing.T) {
 	sent := 0

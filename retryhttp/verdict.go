@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // What came of an attempt means this to the run.
@@ -28,6 +29,11 @@ func (c *call) judge(err error, own retry.Class) retry.Verdict {
 // said returns what Policy.Classify says, Unknown if it has no opinion.
 func (c *call) said(err error) retry.Class {
 	if classify := c.policy.Classify; classify != nil {
+		if c.redirected.Load() {
+			if _, guards := errtree.Find[*refusedHop](err); guards {
+				return retry.Unknown
+			}
+		}
 		if class := classify(err); class <= retry.Unprocessed {
 			return class
 		}

@@ -3,6 +3,8 @@ package faq_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -143,6 +145,39 @@ func TestAttemptsBesideMaxElapsed(t *testing.T) {
 		t.Errorf("AttemptLimit() = %d, want 3", got)
 	}
 }
+
+func onlyBusy(err error) retry.Class {
+	if errors.Is(err, errBusy) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return retry.Transient
+	}
+	return retry.Permanent
+}
+
+var errBusy = errors.New("busy")
+
+// Neither a full limit nor a poll is an error of the operation.
+func TestOnlyTheseErrors(t *testing.T) {
+	for failure, want := range map[error]int{errBusy: 3, fmt.Errorf("load: %w", io.ErrUnexpectedEOF): 3, errDown: 1, retry.After(errDown, 0): 3, retry.ErrRejected: 3} {
+		calls := 0
+		_ = retry.Run(t.Context(), retry.Policy{Classify: onlyBusy, Backoff: retry.Constant(0)}, func(context.Context) error { calls++; return failure })
+		if calls != want {
+			t.Errorf("%v: %d calls, want %d", failure, calls, want)
+		}
+	}
+	refusals := 0
+	p := retry.Policy{Classify: onlyBusy, Backoff: retry.Constant(0), Guards: []retry.Guard{full{}},
+		Hooks: retry.Hooks{Guard: func(context.Context, retry.Held) { refusals++ }}}
+	if err := retry.Run(t.Context(), p, func(context.Context) error { return nil }); err == nil || refusals != 3 {
+		t.Errorf("%v after %d refusals, want three", err, refusals)
+	}
+}
+
+type full struct{}
+
+func (full) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	return retry.Pass{}, errors.New("full")
+}
+func (full) Leave(retry.Pass, retry.Exit) {}
 
 func nameMayCome(err error) retry.Class {
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {

@@ -575,24 +575,14 @@ func TestStreamHoldsItsPlace(t *testing.T) {
 	}
 }
 
-// A Classify that was written for op sees the errors of guards too.
-func TestClassifySeesGuards(t *testing.T) {
-	for _, tt := range []struct {
-		other retry.Class
-		tries int
-	}{{retry.Permanent, 1}, {retry.Unknown, 3}} {
-		full := guards.Bulkhead(make(chan struct{}))
-		h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{full}, Classify: func(err error) retry.Class {
-			if errors.Is(err, errDown) {
-				return retry.Transient
-			}
-			return tt.other
-		}})
-		err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
-		ended(t, err, guards.ErrFull, 0)
-		if got := len(h.Held()); got != tt.tries {
-			t.Errorf("with %v for other errors the guard was asked %d times, want %d", tt.other, got, tt.tries)
-		}
+// A Classify that was written for op does not see the errors of guards.
+func TestClassifyDoesNotSeeGuards(t *testing.T) {
+	full := guards.Bulkhead(make(chan struct{}))
+	h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{full}, Classify: func(error) retry.Class { return retry.Permanent }})
+	err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
+	ended(t, err, guards.ErrFull, 0)
+	if got := len(h.Held()); got != 3 {
+		t.Errorf("the guard was asked %d times, want three", got)
 	}
 }
 
