@@ -59,6 +59,10 @@ type Attempt struct {
 	Hint     time.Duration // the wait the server asked for; 0 if none
 	Now      bool          // the server asked for a retry at once, without backoff
 	Answered bool          // Err is an Answer: no failure
+
+	// Reason is why no attempt follows: the run ends with this one. ReasonNone: it has
+	// succeeded, or another one follows after Delay, or after the pause of Supervise.
+	Reason Reason
 }
 
 // Summary is what hooks get about a run at its end.
@@ -117,7 +121,7 @@ func unmade(attempt func(context.Context, Attempt) context.Context, done func(co
 		return attempt
 	}
 	return unless(attempt, func(ctx context.Context, a Attempt) {
-		a.Err = errPanic
+		a.Err, a.Reason = errPanic, ReasonPanic
 		done(ctx, a)
 	})
 }
@@ -176,7 +180,7 @@ func either(returned, given context.Context) context.Context {
 //go:noinline
 func (r *run) startHook(p *Policy) {
 	its := *p
-	its.Guards = slices.Clip(its.Guards) // else two hooks that append would write to one array
+	its.Guards = slices.Clone(its.Guards) // else a hook would change those of all runs
 	r.ctx = either(p.Hooks.Start(r.ctx, its), r.ctx)
 }
 
@@ -222,7 +226,12 @@ func (r *run) describe(p *Policy, err error) Attempt {
 	if err != nil {
 		a.Class, a.Hint, a.Now, a.Answered = r.class, max(r.hint, 0), r.hint == hint.Now, r.answered
 	}
-	if r.stage != decided {
+	switch {
+	case r.err != nil:
+		a.Reason = r.err.Reason
+	case a.Answered: // a queue has decided that
+		a.Reason = ReasonPermanent
+	case r.stage != decided:
 		a.Delay = r.wait
 	}
 	return a

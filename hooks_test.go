@@ -305,7 +305,7 @@ func TestJoinedAttemptThatPanicsIsDoneToTheHooksBeforeIt(t *testing.T) {
 							return context.WithValue(ctx, key("attempt"), value(ctx, "attempt")+name)
 						},
 						AttemptDone: func(ctx context.Context, a retry.Attempt) {
-							if a.Name != "op" || a.Number != 1 || a.Err == nil {
+							if a.Name != "op" || a.Number != 1 || a.Err == nil || a.Reason != retry.ReasonPanic {
 								t.Errorf("AttemptDone of %s got %+v", name, a)
 							}
 							trail = append(trail, name+":"+value(ctx, "attempt"))
@@ -879,3 +879,97 @@ type grants struct {
 
 func (g *grants) Withdraw(retry.Withdrawal) bool { g.takes(); return g.random.IntN(5) > 0 }
 func (g *grants) End(retry.Outcome)              { g.takes() }
+
+// An attempt says whether another one follows, or why the run ends, also if nobody waits: so one hook
+// can log "retrying" and "giving up".
+func TestAttemptSaysWhatFollows(t *testing.T) {
+	canceled := errors.New("canceled in op")
+	for name, tt := range map[string]struct {
+		edit   func(*retry.Policy)
+		errs   []error // of op, the last one from then on
+		reason retry.Reason
+		tries  int
+	}{
+		"success":               {nil, []error{nil}, retry.ReasonNone, 1},
+		"success after retries": {nil, []error{errDown, errDown, nil}, retry.ReasonNone, 3},
+		"attempts":              {nil, []error{errDown}, retry.ReasonMaxAttempts, 3},
+		"permanent":             {nil, []error{errDown, retry.Stop(errDown)}, retry.ReasonPermanent, 2},
+		"refused":               {nil, []error{errDown, retry.Refuse(errDown)}, retry.ReasonRefused, 2},
+		"an answer":             {nil, []error{errDown, retry.Answer(errDown)}, retry.ReasonPermanent, 2},
+		"not idempotent":        {func(p *retry.Policy) { p.NonIdempotent = true }, []error{retry.Undone(errDown), errDown}, retry.ReasonNotIdempotent, 2},
+		"time":                  {func(p *retry.Policy) { p.MaxElapsed, p.Backoff = time.Second, retry.Schedule{time.Second, time.Nanosecond} }, []error{errDown}, retry.ReasonMaxElapsed, 2},
+		"a long hint":           {nil, []error{errDown, retry.After(errDown, time.Hour)}, retry.ReasonRetryAfter, 2},
+		"the budget":            {func(p *retry.Policy) { p.Budget = refusing{} }, []error{errDown}, retry.ReasonBudget, 1},
+		"canceled":              {nil, []error{errDown, canceled}, retry.ReasonCanceled, 2},
+		"a panic":               {nil, []error{errDown, nilError}, retry.ReasonPanic, 2},
+	} {
+		for door, run := range doors {
+			for _, backoff := range []retry.Backoff{retry.Constant(0), retry.Constant(time.Millisecond)} {
+				p, _ := virtual()
+				p.MaxAttempts, p.Backoff = 3, backoff
+				if tt.edit != nil {
+					tt.edit(&p)
+				}
+				var got []retry.Attempt
+				var s retry.Summary
+				p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { got = append(got, a) }
+				p.Hooks.Wait = func(_ context.Context, a retry.Attempt) {
+					if a.Reason != retry.ReasonNone {
+						t.Errorf("%s, %s: Wait gets the reason %v", name, door, a.Reason)
+					}
+				}
+				p.Hooks.Done = func(_ context.Context, done retry.Summary) { s = done }
+				ctx, cancel := context.WithCancel(t.Context())
+				calls := 0
+				func() {
+					defer func() { _ = recover() }()
+					_ = run(ctx, p, func(context.Context) error {
+						calls++
+						switch err := tt.errs[min(calls, len(tt.errs))-1]; err {
+						case nilError:
+							panic("boom")
+						case canceled:
+							cancel()
+							return err
+						default:
+							return err
+						}
+					})
+				}()
+				cancel()
+				if len(got) != tt.tries || s.Reason != tt.reason {
+					t.Errorf("%s, %s: %d attempts and %v, want %d and %v", name, door, len(got), s.Reason, tt.tries, tt.reason)
+					continue
+				}
+				for i, a := range got {
+					want := retry.ReasonNone
+					if i == len(got)-1 {
+						want = tt.reason
+					}
+					if a.Reason != want {
+						t.Errorf("%s, %s: attempt %d has the reason %v, want %v", name, door, a.Number, a.Reason, want)
+					}
+				}
+			}
+		}
+	}
+	// The end of a healthy session of Supervise is no end: another one follows.
+	p, v := virtual()
+	p.MaxAttempts = 1
+	var reasons []retry.Reason
+	p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { reasons = append(reasons, a.Reason) }
+	op, _ := lives(v, life{minute, errDown}, life{0, errDown})
+	_ = retry.Supervise(t.Context(), p, minute, op)
+	if want := []retry.Reason{retry.ReasonNone, retry.ReasonMaxAttempts}; !slices.Equal(reasons, want) {
+		t.Errorf("Supervise's attempts have the reasons %v, want %v", reasons, want)
+	}
+}
+
+// nilError stands for a panic.
+var nilError = errors.New("panic")
+
+// refusing is a budget without tokens.
+type refusing struct{}
+
+func (refusing) Withdraw(retry.Withdrawal) bool { return false }
+func (refusing) End(retry.Outcome)              {}

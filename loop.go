@@ -285,14 +285,19 @@ func (d *decisions) refusedByBudget() bool { return d.err != nil && d.err.Reason
 // clock could not sleep.
 func (d *decisions) stopCanceled(p *Policy, ctx context.Context, sleep error) {
 	d.class, d.hint = Unknown, 0
-	reason, cause := ReasonCanceled, context.Cause(ctx)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		reason = ReasonDeadline
-	}
+	cause := context.Cause(ctx)
 	if cause == nil {
 		cause = sleep
 	}
-	d.stop(p, reason, cause)
+	d.stop(p, endOf(ctx), cause)
+}
+
+// endOf returns why a run ends whose context has ended, or that could not sleep.
+func endOf(ctx context.Context) Reason {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ReasonDeadline
+	}
+	return ReasonCanceled
 }
 
 // record counts a failed attempt and keeps the first error and the latest,

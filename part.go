@@ -27,6 +27,7 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 		r.part(&p, &x)
 	}
 	settling = true
+	r.err = nil // the end is not what was decided, but what Settle returns
 	if x.Settle != nil {
 		r.err = x.Settle(r.ctx)
 	}
@@ -55,13 +56,18 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 	}
 	r.endAttempt(p)
 	again := false
-	if v.Err == nil || r.ctx.Err() == nil {
+	if v.Err != nil && r.ctx.Err() != nil {
+		r.err = &Error{Reason: endOf(r.ctx)}
+	} else {
 		if v.Class == Transient && r.late(p) {
 			v.Class = TimedOut
 		}
 		r.class, r.hint, r.answered = v.Class, v.asked(), v.IsAnswer()
 		if x.Decide != nil { // 3
 			r.wait, again = x.Decide(v)
+		}
+		if x.Why != nil && !again {
+			r.err = x.Why()
 		}
 	}
 	if !again || r.wait < 0 {

@@ -22,6 +22,10 @@ func one(p retry.Policy, op func(context.Context) error) retry.Part {
 	part := retry.Part{
 		Op:     func(ctx context.Context) retry.Verdict { return p.Judge(op(ctx)) },
 		Decide: func(v retry.Verdict) (time.Duration, bool) { return loop.Judged(p.Clock.Now(), v) },
+		Why: func() *retry.Error {
+			e, _ := loop.Err().(*retry.Error)
+			return e
+		},
 	}
 	part.Settle = func(ctx context.Context) *retry.Error {
 		e, _ := loop.Err().(*retry.Error)

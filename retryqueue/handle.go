@@ -40,6 +40,7 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 			d = m.judged(p, v)
 			return d.Delay, d.Action == Retry
 		},
+		Why: func() *retry.Error { return d.Err },
 		Settle: func(ctx context.Context) *retry.Error {
 			if err = settle(ctx, d); err == nil && d.Action == Dead {
 				return d.Err

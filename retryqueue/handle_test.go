@@ -40,6 +40,30 @@ func (s *story) hooks() retry.Hooks {
 	}
 }
 
+// The attempt of a delivery says whether another one follows, or why none does.
+func TestAttemptOfADeliverySaysWhatFollows(t *testing.T) {
+	for name, tt := range map[string]struct {
+		p    retry.Policy
+		err  error
+		want retry.Reason
+	}{
+		"success":      {want: retry.ReasonNone},
+		"again":        {err: errDown, want: retry.ReasonNone},
+		"permanent":    {err: retry.Stop(errDown), want: retry.ReasonPermanent},
+		"an answer":    {err: retry.Answer(errDown), want: retry.ReasonPermanent},
+		"the last one": {p: retry.Policy{MaxAttempts: 1}, err: errDown, want: retry.ReasonMaxAttempts},
+		"the budget":   {p: retry.Policy{Budget: &budget.Token{Capacity: -1}}, err: errDown, want: retry.ReasonNone}, // it is only delivered later
+	} {
+		var got []retry.Reason
+		tt.p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { got = append(got, a.Reason) }
+		err := retryqueue.Delivery{Number: 1}.Handle(t.Context(), tt.p, func(context.Context) error { return tt.err },
+			func(context.Context, retryqueue.Decision) error { return nil })
+		if err != nil || len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, tt.want)
+		}
+	}
+}
+
 // tell handles a delivery of an hour-old message in a bubble, and returns what happened.
 func tell(t *testing.T, m retryqueue.Delivery, p retry.Policy, handle func(context.Context) error, settled error) (s *story, err error) {
 	t.Helper()

@@ -27,6 +27,10 @@ type Part[Verdict, Failure any] struct {
 	// run. Nil means that no attempt follows.
 	Decide func(Verdict) (wait time.Duration, again bool)
 
+	// Why returns the *Error that says why Decide has returned false, nil after a success. Hooks.AttemptDone
+	// gets its reason. Nil means that it is not known.
+	Why func() Failure
+
 	// Settle is called at the end, in any case but that of a panic, with the run's context:
 	// to tell others what was decided. Hooks.Done gets the *Error that it returns. That is
 	// nil unless the run has given up for good. A nil Settle returns nil.
