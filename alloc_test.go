@@ -114,8 +114,12 @@ func TestGuardsAllocateNothing(t *testing.T) {
 		}
 		want := measure(nil)
 		for list, guards := range lists {
+			want := want
+			if p.Hooks.Start != nil { // it gets a copy of the list
+				want++
+			}
 			if got := measure(guards); got != want {
-				t.Errorf("%s, %s: %v allocations, want %v as without guards", name, list, got, want)
+				t.Errorf("%s, %s: %v allocations, want %v", name, list, got, want)
 			}
 		}
 	}

@@ -19,7 +19,9 @@ import (
 // those that are well would earn retries for those that are not. [PerKey] has one for each.
 // Implementations must be safe for concurrent use.
 //
-// A run calls Withdraw before each retry, and End once, even if op panics. It does not call
+// A run calls Withdraw before each retry, and End once, even if op panics. It calls neither if
+// the caller's context has ended when the run begins, or ends in the pause of [Supervise]: such a
+// run is over before it does anything, though Hooks.Start and Done are called. It does not call
 // Withdraw before a retry that follows [ErrRejected]: the dependency has answered, so the next
 // poll is no extra load. A retry that was granted may not be made: a guard refuses it, or the
 // run is canceled in the wait before it. Outcome.Sent says so.

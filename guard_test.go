@@ -662,7 +662,7 @@ func TestAgainWaitsAtLeastAMillisecond(t *testing.T) {
 	}
 }
 
-// Hooks and others that append to a policy's guards write to an array of their own, and a pass
+// Hooks and others that change a policy's guards write to an array of their own, and a pass
 // goes back to the guard that gave it.
 func TestGuardsOfARunAreThoseItBeganWith(t *testing.T) {
 	shared := append(make([]retry.Guard, 0, 8), &gate{})
@@ -670,10 +670,12 @@ func TestGuardsOfARunAreThoseItBeganWith(t *testing.T) {
 	p.Guards = shared
 	p.Hooks.Start = func(ctx context.Context, p retry.Policy) context.Context {
 		_ = append(p.Guards, &gate{})
+		p.Guards[0] = &gate{}
 		return ctx
 	}
-	if err := retry.Run(t.Context(), p, works); err != nil || shared[:2][1] != nil {
-		t.Errorf("%v; a hook wrote %v behind the guards", err, shared[:2][1])
+	own := shared[0]
+	if err := retry.Run(t.Context(), p, works); err != nil || shared[:2][1] != nil || shared[0] != own {
+		t.Errorf("%v; a hook wrote %v", err, shared[:2])
 	}
 	first, other := &gate{}, &gate{}
 	p, _ = virtual()

@@ -48,8 +48,8 @@ func absent(b retry.Budget) bool {
 // closed.
 func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, opts []grpc.CallOption) *call {
 	p := c.Policy
-	p.Guards = slices.Clip(p.Guards) // who appends to them below writes to an array of its own
 	if c.ForMethod != nil {
+		p.Guards = slices.Clone(p.Guards) // else it would change those of all calls
 		p = c.ForMethod(method, p)
 	}
 	if c.Budget != nil {
@@ -72,7 +72,7 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 		switch opt := opt.(type) {
 		case policyOption:
 			if opt.edit != nil {
-				p.Guards = slices.Clip(p.Guards)
+				p.Guards = slices.Clone(p.Guards)
 				p = opt.edit(p)
 			}
 		case idempotentOption:

@@ -118,11 +118,15 @@ func TestWithPolicyEdits(t *testing.T) {
 	}
 }
 
-// TestEditsMayAppendToTheGuards: they write to arrays of their own, so that two calls share none.
-func TestEditsMayAppendToTheGuards(t *testing.T) {
+// TestEditsMayChangeTheGuards: they write to arrays of their own, so that two calls share none.
+func TestEditsMayChangeTheGuards(t *testing.T) {
 	s := serve(t, always(fail(codes.NotFound)))
-	shared := make([]retry.Guard, 0, 8)
-	edit := func(p retry.Policy) retry.Policy { p.Guards = append(p.Guards, new(watched)); return p }
+	shared := make([]retry.Guard, 1, 8) // nil admits all
+	edit := func(p retry.Policy) retry.Policy {
+		p.Guards[0] = new(watched)
+		p.Guards = append(p.Guards, new(watched))
+		return p
+	}
 	for name, tt := range map[string]struct {
 		client *retrygrpc.Client
 		opts   []grpc.CallOption
@@ -134,9 +138,9 @@ func TestEditsMayAppendToTheGuards(t *testing.T) {
 		if _, err := call(within(t), dial(t, s.addr, tt.client), get, tt.opts...); status.Code(err) != codes.NotFound {
 			t.Error(name, err)
 		}
-		if g := shared[:1][0]; g != nil {
-			t.Errorf("%s has written %T behind the Client's guards", name, g)
-			shared[:1][0] = nil
+		if shared[0] != nil || shared[:2][1] != nil {
+			t.Errorf("%s has written %v into the Client's guards", name, shared[:2])
+			clear(shared[:2])
 		}
 	}
 }

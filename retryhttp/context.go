@@ -69,7 +69,7 @@ func (s *settings) apply(p *retry.Policy) {
 	}
 	s.outer.apply(p)
 	if s.edit != nil {
-		p.Guards = slices.Clip(p.Guards) // an edit that appends writes to an array of its own
+		p.Guards = slices.Clone(p.Guards) // else an edit would change those of all requests
 		*p = s.edit(*p)
 	}
 }

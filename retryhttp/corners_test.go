@@ -2,6 +2,7 @@ package retryhttp_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -288,8 +289,12 @@ func TestClientTimeoutIsADeadline(t *testing.T) {
 func TestHTTPServerOnAnHTTPSPort(t *testing.T) {
 	s := serve(t, statuses(200))
 	target := "https" + strings.TrimPrefix(s.URL, "http")
-	if _, err := client(s.transport(quick)).Get(target); !errors.Is(err, http.ErrSchemeMismatch) {
+	_, err := client(s.transport(quick)).Get(target)
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); !errors.Is(err, http.ErrSchemeMismatch) || !ok {
 		t.Errorf("Get: %v, want %v", err, http.ErrSchemeMismatch)
+	}
+	if _, plain := client(s.base).Get(target); !strings.HasSuffix(err.Error(), ": "+errors.Unwrap(plain).Error()) {
+		t.Errorf("Get: %v, want the text of %v", err, plain)
 	}
 	if _, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "GET", target, nil)); !errors.Is(err, http.ErrSchemeMismatch) {
 		t.Errorf("JSON: %v, want %v", err, http.ErrSchemeMismatch)

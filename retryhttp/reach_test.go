@@ -106,16 +106,20 @@ func TestWithPolicyEditsInOrder(t *testing.T) {
 	}
 }
 
-// Edits that append to the guards write to arrays of their own: two calls share none.
-func TestWithPolicyMayAppendToTheGuards(t *testing.T) {
-	shared := make([]retry.Guard, 0, 8)
-	edit := func(p retry.Policy) retry.Policy { p.Guards = append(p.Guards, new(limit.Limit)); return p }
+// Edits that change the guards write to arrays of their own: two calls share none.
+func TestWithPolicyMayChangeTheGuards(t *testing.T) {
+	shared := make([]retry.Guard, 1, 8) // nil admits all
+	edit := func(p retry.Policy) retry.Policy {
+		p.Guards[0] = new(limit.Limit)
+		p.Guards = append(p.Guards, new(limit.Limit))
+		return p
+	}
 	ctx := retryhttp.WithPolicy(retryhttp.WithPolicy(t.Context(), edit), edit)
 	policy := quick
 	policy.Guards = shared
 	_ = mustDo(t, &retryhttp.Transport{Base: &answers{codes: []int{200}}, Policy: policy}, request(t, "GET", "http://example.com/", nil).WithContext(ctx))
-	if g := shared[:1][0]; g != nil {
-		t.Errorf("an edit has written %T behind the Transport's guards", g)
+	if shared[0] != nil || shared[:2][1] != nil {
+		t.Errorf("an edit has written %v into the Transport's guards", shared[:2])
 	}
 }
 

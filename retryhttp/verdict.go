@@ -3,7 +3,6 @@ package retryhttp
 import (
 	"cmp"
 	"crypto/tls"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -68,7 +67,7 @@ func (c *call) explain(err error) retry.Verdict {
 		return c.unprocessed(err)
 	}
 	if e, ok := err.(tls.RecordHeaderError); ok && string(e.RecordHeader[:]) == "HTTP/" {
-		err = fmt.Errorf("%w: %w", http.ErrSchemeMismatch, err) // http.Client would say so, but sees a *retry.Error
+		err = schemeMismatch{err} // http.Client would say so, but sees a *retry.Error
 	}
 	cause := err
 	if e, ok := err.(*url.Error); ok && c.client {
@@ -80,6 +79,12 @@ func (c *call) explain(err error) retry.Verdict {
 	}
 	return v
 }
+
+// schemeMismatch is an [http.ErrSchemeMismatch], which holds the error that shows it.
+type schemeMismatch struct{ error }
+
+func (schemeMismatch) Error() string     { return http.ErrSchemeMismatch.Error() }
+func (e schemeMismatch) Unwrap() []error { return []error{http.ErrSchemeMismatch, e.error} }
 
 // unprocessed returns the verdict on a request that was not sent. Unless it is permanent, a
 // retry may follow, whatever else Policy.Classify says.
