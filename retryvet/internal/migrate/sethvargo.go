@@ -72,7 +72,10 @@ func sethvargoMakes(c *foreignCall, name string, made *ast.CallExpr) (reason str
 		w.jitter.text = fullJitter
 	case "WithMaxDuration":
 		c.judge = append(c.judge, "WithMaxDuration cuts the last wait short for one more call, and MaxElapsed does not")
-		return c.limitElapsed(made.Args[0])
+		if reason = c.limitElapsed(made.Args[0]); reason == "" && c.elapsed == "" { // in the other libraries zero is no limit
+			reason = "its WithMaxDuration is zero, which makes one attempt: write MaxAttempts: 1"
+		}
+		return reason
 	default:
 		return name + " has no exact counterpart"
 	}

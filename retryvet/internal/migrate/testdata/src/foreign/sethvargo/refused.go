@@ -16,6 +16,12 @@ func duration(ctx context.Context) error {
 	})
 }
 
+func noDuration(ctx context.Context) error {
+	return retry.Do(ctx, retry.WithMaxDuration(0, retry.NewConstant(time.Second)), func(ctx context.Context) error { // want `not rewritten: its WithMaxDuration is zero, which makes one attempt: write MaxAttempts: 1`
+		return retry.RetryableError(ping(ctx))
+	})
+}
+
 func jitter(ctx context.Context) error {
 	return retry.Do(ctx, retry.WithJitter(time.Second, retry.NewConstant(time.Minute)), func(ctx context.Context) error { // want `not rewritten: WithJitter has no exact counterpart`
 		return retry.RetryableError(ping(ctx))
