@@ -68,7 +68,7 @@ func TestHooksGetTheUsersPolicy(t *testing.T) {
 						case field.Name == "Name": // the method's
 						case field.Name == "Hooks":
 						case field.Type.Kind() == reflect.Slice:
-							if w.Pointer() != g.Pointer() || w.Len() != g.Len() {
+							if !reflect.DeepEqual(w.Interface(), g.Interface()) { // a copy, in which a hook can change no other run's
 								t.Errorf("%s: another %s", name, field.Name)
 							}
 						case field.Type.Kind() == reflect.Func:
