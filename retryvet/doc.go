@@ -25,18 +25,20 @@
 //
 //   - outerctx: Err and Value of the caller's context; defers; retry.AttemptNumber;
 //   - timeoutbody: an operation that sets a new body;
-//   - freshbudget: a budget that a loop, a literal or other code shares; tests;
+//   - freshstate: what a loop, a literal or other code may share; what a method makes, or
+//     another package; types of other projects, but for guards and budgets that have a mutex or
+//     an atomic; in a function that gets no request, clients that other code uses; tests;
 //   - guardorder: guards that are elements of two literals, but for those of a Transport and
-//     of its Policy; types that wrap a Pace or a
-//     Limit; tests;
+//     of its Policy; types that wrap a Pace or a Limit; tests;
 //   - nanoseconds: tests;
 //   - sleepinop: goroutines; tests;
-//   - nested: policies that are not literals; Classify set; one attempt; tests;
+//   - nested: policies that are not literals; Classify set; one attempt; a transaction within
+//     another; tests;
 //   - errorignored: an error assigned to _; tests;
 //   - compared: nil; *retry.Error; interfaces;
 //   - severalcalls: calls without a context or an error; names such as Get, List and
-//     Wait; a transaction before its Commit; a policy without Classify, for which only
-//     retry.Undone is proof; tests;
+//     Wait; a transaction before its Commit, or of retrysql; batches; a policy without
+//     Classify, for which only retry.Undone is proof; tests;
 //   - forgottendone: Attempts that are handed on, or used in a literal; a Close that is
 //     not deferred; calls that do not return;
 //   - copied: a local one that is returned; tests;

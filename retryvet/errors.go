@@ -7,12 +7,28 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
-	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
 
 	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 var verbs = regexp.MustCompile(`%(?:%|[-+# 0]*[0-9]*(?:\.[0-9]*)?([a-zA-Z]))`)
+
+// mark returns the function of this project that call marks an error with, or nil: it gets an
+// error, and returns that error and what it says.
+func (p *pass) mark(call *ast.CallExpr) *types.Func {
+	f, ok := typeutil.Callee(p.TypesInfo, call).(*types.Func)
+	if !ok || f.Pkg() == nil || !code.Ours(f.Pkg().Path()) {
+		return nil
+	}
+	sig := f.Signature()
+	if sig.Recv() != nil || sig.Params().Len() == 0 || sig.Results().Len() != 1 ||
+		!code.IsError(sig.Params().At(0).Type()) || !code.IsError(sig.Results().At(0).Type()) {
+		return nil
+	}
+	return f
+}
 
 // lostmark finds marks that fmt.Errorf turns into text.
 func lostmark(p *pass) {
@@ -38,9 +54,10 @@ func lostmark(p *pass) {
 			if m[1] == "w" {
 				continue
 			}
-			if mark := p.Value(e); p.IsCall(mark, code.RetryPath, "Stop", "Answer", "Refuse", "After") {
-				_, name := p.Callee(mark.(*ast.CallExpr))
-				p.report(e, fmt.Sprintf("%%%s turns the error that retry.%s marked into text, so the mark is lost: use %%w", m[1], name))
+			if call, ok := p.Value(e).(*ast.CallExpr); ok {
+				if mark := p.mark(call); mark != nil {
+					p.report(e, fmt.Sprintf("%%%s turns the error that %s.%s marked into text, so the mark is lost: use %%w", m[1], mark.Pkg().Name(), mark.Name()))
+				}
 			}
 		}
 	}
@@ -49,20 +66,13 @@ func lostmark(p *pass) {
 // errorignored finds runs whose error nobody looks at. In tests hooks and counts
 // may be all that matters.
 func errorignored(p *pass) {
-	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
-		call := c.Node().(*ast.CallExpr)
-		path, name := p.Callee(call)
-		switch path + "." + name {
-		case code.RetryPath + ".Do", code.RetryPath + ".Run", code.RetryPath + ".Supervise", code.HedgePath + ".Do",
-			code.RetryBatchPath + ".Do", code.RetryBatchPath + ".Run", code.RetrySQLPath + ".Tx", code.RetrySQLPath + ".TxOf":
-		default:
+	for _, r := range p.Runs() {
+		if !r.ReturnsError() || p.InTest(r.Call) {
 			continue
 		}
-		switch c.Parent().Node().(type) {
+		switch r.Cursor.Parent().Node().(type) {
 		case *ast.ExprStmt, *ast.GoStmt, *ast.DeferStmt:
-			if !p.InTest(call) {
-				p.report(call, fmt.Sprintf("the error of %s.%s is ignored: check it, or write _ = if that is intended", path[strings.LastIndex(path, "/")+1:], name))
-			}
+			p.report(r.Call, fmt.Sprintf("the error of %s is ignored: check it, or write _ = if that is intended", r.Name()))
 		}
 	}
 }
@@ -75,8 +85,10 @@ func compared(p *pass) {
 		return
 	}
 	flag := func(c ast.Node, e ast.Expr, instead string) {
-		if v := p.Variable(e); v != nil && p.fromRun(assigned, v, e.Pos()) {
-			p.report(c, fmt.Sprintf("%s is a *retry.Error that wraps what the operation returned: use %s", v.Name(), instead))
+		if v := p.Variable(e); v != nil {
+			if of := fromRun(assigned[v], e.Pos()); of != "" {
+				p.report(c, fmt.Sprintf("%s is a *%s that wraps what the operation returned: use %s", v.Name(), of, instead))
+			}
 		}
 	}
 	for c := range p.Root.Preorder((*ast.BinaryExpr)(nil), (*ast.TypeAssertExpr)(nil), (*ast.TypeSwitchStmt)(nil), (*ast.SwitchStmt)(nil)) {
@@ -109,9 +121,19 @@ func compared(p *pass) {
 	}
 }
 
+// isRetryError reports whether e is a type of the errors that runs return.
 func (p *pass) isRetryError(e ast.Expr) bool {
 	pointer, ok := p.TypesInfo.TypeOf(e).(*types.Pointer)
-	return ok && code.IsNamed(pointer.Elem(), code.RetryPath, "Error")
+	return ok && (code.IsNamed(pointer.Elem(), code.RetryPath, "Error") || code.IsNamed(pointer.Elem(), code.RetryBatchPath, "Error"))
+}
+
+// errorOf returns the name of the type that the error of a run has: that of its package, if
+// it has one.
+func errorOf(r code.Run) string {
+	if r.Func.Pkg().Scope().Lookup("Error") != nil {
+		return r.Func.Pkg().Name() + ".Error"
+	}
+	return "retry.Error"
 }
 
 // isInterface reports whether e is an interface type, which an *Error may
@@ -137,7 +159,7 @@ func (p *pass) anyCase(body *ast.BlockStmt, f func(ast.Expr) bool) bool {
 type assignment struct {
 	pos   token.Pos
 	block ast.Node // in which the value holds
-	run   bool     // the value is the error of a run
+	of    string   // the type of the error of a run that the value is, or ""
 }
 
 // errorsOfRuns returns all assignments to the variables that hold the error of a
@@ -145,19 +167,25 @@ type assignment struct {
 func (p *pass) errorsOfRuns() map[*types.Var][]assignment {
 	all := map[*types.Var][]assignment{}
 	holds := map[*types.Var]bool{}
+	calls := map[ast.Expr]string{}
+	for _, r := range p.Runs() {
+		if r.Whole() {
+			calls[r.Call] = errorOf(r)
+		}
+	}
 	for c := range p.Root.Preorder((*ast.AssignStmt)(nil)) {
 		n := c.Node().(*ast.AssignStmt)
-		isRun := len(n.Rhs) == 1 && (p.IsCall(n.Rhs[0], code.RetryPath, "Do", "Run", "Supervise") || p.IsCall(n.Rhs[0], code.HedgePath, "Do"))
 		for i, left := range n.Lhs {
 			v := p.Variable(left)
 			if v == nil || !code.IsError(v.Type()) {
 				continue
 			}
-			a := assignment{n.End(), c.Parent().Node(), isRun && i == len(n.Lhs)-1}
-			all[v] = append(all[v], a)
-			if a.run {
-				holds[v] = true
+			a := assignment{pos: n.End(), block: c.Parent().Node()}
+			if len(n.Rhs) == 1 && i == len(n.Lhs)-1 {
+				a.of = calls[ast.Unparen(n.Rhs[0])]
 			}
+			all[v] = append(all[v], a)
+			holds[v] = holds[v] || a.of != ""
 		}
 	}
 	for v := range all {
@@ -168,14 +196,17 @@ func (p *pass) errorsOfRuns() map[*types.Var][]assignment {
 	return all
 }
 
-// fromRun reports whether v holds the error of a run at pos: its latest assignment
-// before is one, and it is in a block around pos.
-func (p *pass) fromRun(all map[*types.Var][]assignment, v *types.Var, pos token.Pos) bool {
-	var latest *assignment
-	for i, a := range all[v] {
-		if a.pos <= pos && (latest == nil || a.pos > latest.pos) {
-			latest = &all[v][i]
+// fromRun returns the type of the error of a run that a variable holds at pos: its latest
+// assignment before is one, and it is in a block around pos. It is "" if there is none.
+func fromRun(all []assignment, pos token.Pos) string {
+	var latest assignment
+	for _, a := range all {
+		if a.pos <= pos && a.pos > latest.pos {
+			latest = a
 		}
 	}
-	return latest != nil && latest.run && latest.block.Pos() <= pos && pos < latest.block.End()
+	if latest.of == "" || pos < latest.block.Pos() || latest.block.End() <= pos {
+		return ""
+	}
+	return latest.of
 }

@@ -50,11 +50,10 @@ func (p *pass) endsWith(c inspector.Cursor) string {
 		if name := p.Parameter(f.Node(), isContext); name != "" {
 			return name
 		}
-		if name := p.Parameter(f.Node(), carriesContext); name != "" && carried == "" && !outlives {
-			carried = name + ".Context()"
+		if carried == "" && !outlives {
+			carried = p.contextOfParameter(f.Node())
 		}
-		_, started := f.Parent().Parent().Node().(*ast.GoStmt)
-		outlives = outlives || started
+		outlives = outlives || isStarted(f)
 	}
 	return carried
 }
@@ -74,16 +73,50 @@ func hasContextMethods(t types.Type) bool {
 	return false
 }
 
-// carriesContext reports whether t has a method Context that returns one, as that of an
-// *http.Request does. Those of package testing end after the test.
-func carriesContext(t types.Type) bool {
+// isStarted reports whether the function at f is started by a go statement.
+func isStarted(f inspector.Cursor) bool {
+	_, started := f.Parent().Parent().Node().(*ast.GoStmt)
+	return started
+}
+
+// contextOfParameter returns the context of the first parameter of f that has one, as an
+// expression, "" if none has.
+func (p *pass) contextOfParameter(f ast.Node) (expr string) {
+	name := p.Parameter(f, func(t types.Type) bool {
+		expr = contextOf(t)
+		return expr != ""
+	})
+	return name + expr
+}
+
+// contextOf returns how to get the context of a value of type t, "" if it has none: an
+// *http.Request and a stream have a method Context, and what web frameworks pass has a request.
+// Those of package testing end after the test.
+func contextOf(t types.Type) string {
 	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "Context")
-	f, ok := obj.(*types.Func)
-	if !ok || f.Pkg().Path() == "testing" {
-		return false
+	if f, ok := obj.(*types.Func); ok && f.Pkg().Path() != "testing" && code.IsContext(getter(f)) {
+		return ".Context()"
 	}
+	switch obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "Request"); obj := obj.(type) {
+	case *types.Var:
+		if code.IsNamed(code.Deref(obj.Type()), "net/http", "Request") && !code.IsNamed(code.Deref(t), "net/http", "Response") {
+			return ".Request.Context()"
+		}
+	case *types.Func:
+		if result := getter(obj); result != nil && code.IsNamed(code.Deref(result), "net/http", "Request") {
+			return ".Request().Context()"
+		}
+	}
+	return ""
+}
+
+// getter returns the type of the only result of a function without parameters, or nil.
+func getter(f *types.Func) types.Type {
 	sig := f.Signature()
-	return sig.Params().Len() == 0 && sig.Results().Len() == 1 && code.IsContext(sig.Results().At(0).Type())
+	if sig.Params().Len() != 0 || sig.Results().Len() != 1 {
+		return nil
+	}
+	return sig.Results().At(0).Type()
 }
 
 // waits returns the statements of a loop's body, but not of loops and literals in

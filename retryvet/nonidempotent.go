@@ -17,11 +17,12 @@ import (
 // severalcalls finds operations that make more than one call under a NonIdempotent policy
 // with a Classify. What Classify says of the last error is proof that the operation did
 // nothing, and it knows nothing of the calls before. Without a Classify the proof is a
-// mark of the operation's own. Tests make such operations to see what happens.
+// mark of the operation's own. A transaction is undone as a whole, and a batch makes calls for
+// its items. Tests make such operations to see what happens.
 func severalcalls(p *pass) {
-	for _, r := range p.Runs() {
-		op := p.OpLiteral(r.Op)
-		if op == nil || r.Pkg != "retry" || r.Name == "Supervise" || p.InTest(op) || !p.takesErrorsForProof(r.Policy) {
+	for r, op := range p.operations() {
+		path := r.Func.Pkg().Path()
+		if path == code.RetrySQLPath || path == code.RetryBatchPath || r.Supervises() || p.InTest(op) || !p.takesErrorsForProof(r.Policy) {
 			continue
 		}
 		if first, second := p.twoCalls(op.Body); second != nil {

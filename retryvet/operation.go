@@ -5,25 +5,64 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"iter"
 
 	"github.com/goretry/retry/retryvet/internal/code"
 )
+
+// operations are the literals that attempts call, each with its run.
+func (p *pass) operations() iter.Seq2[code.Run, *ast.FuncLit] {
+	return func(yield func(code.Run, *ast.FuncLit) bool) {
+		for _, r := range p.Runs() {
+			for _, op := range r.Ops {
+				if lit := p.OpLiteral(op); lit != nil && !yield(r, lit) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// attempts are the literals of operations, and of the fields beside a Policy that each attempt
+// calls, such as Handler.Handle. With each is the context of its run, nil if that is not known.
+func (p *pass) attempts() iter.Seq2[ast.Expr, *ast.FuncLit] {
+	return func(yield func(ast.Expr, *ast.FuncLit) bool) {
+		for r, op := range p.operations() {
+			if !yield(r.Ctx, op) {
+				return
+			}
+		}
+		for c := range p.Root.Preorder((*ast.KeyValueExpr)(nil)) {
+			kv := c.Node().(*ast.KeyValueExpr)
+			lit, ok := c.Parent().Node().(*ast.CompositeLit)
+			if !ok || !hasPolicy(p.TypesInfo.TypeOf(lit)) {
+				continue
+			}
+			field, _ := kv.Key.(*ast.Ident)
+			if op := p.OpLiteral(kv.Value); op != nil && field != nil && code.IsHandler(p.TypesInfo.TypeOf(field)) && !yield(nil, op) {
+				return
+			}
+		}
+	}
+}
+
+// hasPolicy reports whether t is a struct of this project with a policy for its funcs.
+func hasPolicy(t types.Type) bool {
+	field, _, _ := types.LookupFieldOrMethod(t, false, nil, "Policy")
+	return code.IsOurs(t) && field != nil && code.IsPolicy(field.Type())
+}
 
 // outerctx finds operations that use the context around them. The attempt's own
 // context carries its timeout, its number and its span.
 func outerctx(p *pass) {
 	told := map[token.Pos]bool{}
-	for _, r := range p.Runs() {
-		op := p.OpLiteral(r.Op)
-		if op == nil {
-			continue
-		}
+	for runCtx, op := range p.attempts() {
 		outer := func(e ast.Expr) *types.Var {
 			v := p.Variable(e)
 			if v == nil || !code.IsContext(v.Type()) || op.Pos() <= v.Pos() && v.Pos() < op.End() {
 				return nil
 			}
-			if v.Kind() == types.ParamVar || v.Kind() == types.LocalVar && v == p.Variable(r.Ctx) {
+			if v.Kind() == types.ParamVar || v.Kind() == types.LocalVar && v == p.Variable(runCtx) {
 				return v
 			}
 			return nil
@@ -57,9 +96,8 @@ func outerctx(p *pass) {
 // sleepinop finds operations that sleep: the policy waits between attempts. In
 // tests a sleep stands for work.
 func sleepinop(p *pass) {
-	for _, r := range p.Runs() {
-		op := p.OpLiteral(r.Op)
-		if op == nil || p.InTest(op) {
+	for _, op := range p.attempts() {
+		if p.InTest(op) {
 			continue
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {
@@ -78,10 +116,8 @@ func sleepinop(p *pass) {
 
 // nested finds retries around retries. Tests nest them to see what happens.
 func nested(p *pass) {
-	runs := p.Runs()
-	for _, outer := range runs {
-		op := p.OpLiteral(outer.Op)
-		if op == nil || !repeats(outer) || p.InTest(op) || !p.multiplies(outer.Policy) {
+	for outer, op := range p.operations() {
+		if !repeats(outer) || p.InTest(op) || !p.multiplies(outer.Policy) {
 			continue
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {
@@ -92,8 +128,8 @@ func nested(p *pass) {
 			if !ok {
 				return true
 			}
-			for _, inner := range runs {
-				if inner.Call == call && inner.Op != nil && repeats(inner) && p.mayRetry(inner.Policy) {
+			for _, inner := range p.Runs() {
+				if inner.Call == call && repeats(inner) && !joins(inner, outer) && p.mayRetry(inner.Policy) {
 					p.report(call, "retries within retries multiply: let one of the two retry, or give the outer policy Classify: retry.AlreadyRetried")
 				}
 			}
@@ -106,7 +142,12 @@ func nested(p *pass) {
 }
 
 // repeats reports whether a run may repeat its operation, and is meant to end.
-func repeats(r code.Run) bool { return r.Name != "Supervise" && r.Name != "Race" }
+func repeats(r code.Run) bool { return r.Whole() && !r.Supervises() }
+
+// joins reports whether inner leaves the retries to outer: a transaction within another.
+func joins(inner, outer code.Run) bool {
+	return inner.Func.Pkg().Path() == code.RetrySQLPath && outer.Func.Pkg() == inner.Func.Pkg()
+}
 
 // multiplies reports whether a policy is known to retry what an inner run gave up.
 func (p *pass) multiplies(policy ast.Expr) bool {
@@ -160,20 +201,21 @@ func timeoutbody(p *pass) {
 	for _, r := range p.Runs() {
 		results, _ := p.TypesInfo.TypeOf(r.Call).(*types.Tuple)
 		switch {
+		case len(r.Ops) == 0:
 		case p.endsWithRace(r):
-			what, instead := "hedge."+r.Name+" without Hold", "read all of it within the operation, or set Hold"
-			if r.Name == "Do" {
+			what, instead := r.Name()+" without Hold", "read all of it within the operation, or set Hold"
+			if r.Name() == "hedge.Do" {
 				what, instead = "hedge.Do", "read all of it within the operation, or use hedge.DoValue with Hold"
 			}
-			flag(r.Call, results, r.Op, what, instead)
-		case r.Name == "Do", r.Name == "DoValue":
+			flag(r.Call, results, r.Op(), what, instead)
+		case r.Whole():
 			lit := p.policyLiteral(r.Policy)
 			if lit == nil {
 				continue
 			}
 			timeout := code.Field(lit, "AttemptTimeout")
 			if n, known := p.Number(timeout); timeout != nil && (!known || n > 0) {
-				flag(r.Call, results, r.Op, "AttemptTimeout", "read all of it within the operation")
+				flag(r.Call, results, r.Op(), "AttemptTimeout", "read all of it within the operation")
 			}
 		}
 	}
@@ -182,14 +224,16 @@ func timeoutbody(p *pass) {
 // endsWithRace reports whether r is a race of attempts whose contexts end with it. An
 // operation that is no literal may give the value a context of its own.
 func (p *pass) endsWithRace(r code.Run) bool {
-	switch {
-	case r.Pkg != "hedge" || p.OpLiteral(r.Op) == nil:
+	if r.Func.Pkg().Path() != code.HedgePath || p.OpLiteral(r.Op()) == nil {
 		return false
-	case r.Name == "Do":
-		return true
 	}
-	value := p.Literal(p.Value(r.Call.Args[4]), code.HedgePath, "Value")
-	return value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil
+	for _, arg := range r.Call.Args {
+		if code.IsNamed(p.TypesInfo.TypeOf(arg), code.HedgePath, "Value") {
+			value := p.Literal(p.Value(arg), code.HedgePath, "Value")
+			return value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil
+		}
+	}
+	return true
 }
 
 // holdsContext reports whether a value of type t is of no use after its context.

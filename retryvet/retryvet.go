@@ -1,8 +1,6 @@
 package retryvet
 
 import (
-	"strings"
-
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/inspect"
 
@@ -24,27 +22,23 @@ type check struct {
 // checks are all there are, in the order of their reports.
 func checks() []check {
 	return []check{
-		{"outerctx", "find operations that use the context around them instead of the one they are given", ours, outerctx},
-		{"timeoutbody", "find values that need the context of an attempt which has ended", ours, timeoutbody},
-		{"freshbudget", "find budgets that are made for one run", ours, freshbudget},
-		{"guardorder", "find limits that hold a place while the attempt waits for its turn", ours, guardorder},
-		{"neverstops", "find runs that nothing ends", ours, neverstops},
-		{"lostmark", "find marks of Stop, Answer, Refuse and After that fmt.Errorf loses", ours, lostmark},
-		{"nanoseconds", "find durations written without a unit", ours, nanoseconds},
-		{"sleepinop", "find operations that sleep", ours, sleepinop},
-		{"nested", "find retries around retries, which multiply", ours, nested},
-		{"errorignored", "find runs whose error is ignored", ours, errorignored},
-		{"compared", "find errors of a run compared with ==, or asserted", ours, compared},
-		{"harness", "find tests that run the policy they gave to retrytest.New", ours, harness},
-		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", ours, severalcalls},
-		{"forgottendone", "find loops that leave an attempt without Done", ours, forgottendone},
-		{"copied", "find copies of what has state, such as a Loop or a Limit", ours, copied},
+		{"outerctx", "find operations that use the context around them instead of the one they are given", code.Ours, outerctx},
+		{"timeoutbody", "find values that need the context of an attempt which has ended", code.Ours, timeoutbody},
+		{"freshstate", "find budgets, guards and hedges that are made for one call", code.Ours, freshstate},
+		{"guardorder", "find limits that hold a place while the attempt waits for its turn", code.Ours, guardorder},
+		{"neverstops", "find runs that nothing ends", code.Ours, neverstops},
+		{"lostmark", "find marks such as Stop and After that fmt.Errorf loses", code.Ours, lostmark},
+		{"nanoseconds", "find durations written without a unit", code.Ours, nanoseconds},
+		{"sleepinop", "find operations that sleep", code.Ours, sleepinop},
+		{"nested", "find retries around retries, which multiply", code.Ours, nested},
+		{"errorignored", "find runs whose error is ignored", code.Ours, errorignored},
+		{"compared", "find errors of a run compared with ==, or asserted", code.Ours, compared},
+		{"harness", "find tests that run the policy they gave to retrytest.New", code.Ours, harness},
+		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", code.Ours, severalcalls},
+		{"forgottendone", "find loops that leave an attempt without Done", code.Ours, forgottendone},
+		{"copied", "find copies of what has state, such as a Loop or a Limit", code.Ours, copied},
 		{"loopctx", "find retry loops that sleep through the end of their context", waiting, loopctx},
 	}
-}
-
-func ours(path string) bool {
-	return path == code.RetryPath || strings.HasPrefix(path, code.RetryPath+"/")
 }
 
 func waiting(path string) bool { return path == "time" }

@@ -61,9 +61,11 @@ type policyUse struct {
 // retryqueue, which do not wait.
 func (p *pass) handedOnPolicies() iter.Seq[policyUse] {
 	return func(yield func(policyUse) bool) {
-		runs := map[*ast.CallExpr]bool{}
+		runs := map[*ast.CallExpr]ast.Expr{}
 		for _, r := range p.Runs() {
-			runs[r.Call] = true
+			if r.Ctx != nil { // others do not wait
+				runs[r.Call] = r.Policy
+			}
 		}
 		for c := range p.Root.Preorder((*ast.CallExpr)(nil), (*ast.CompositeLit)(nil), (*ast.AssignStmt)(nil)) {
 			var values []ast.Expr
@@ -71,18 +73,17 @@ func (p *pass) handedOnPolicies() iter.Seq[policyUse] {
 			switch n := c.Node().(type) {
 			case *ast.CallExpr:
 				f, ok := typeutil.Callee(p.TypesInfo, n).(*types.Func)
-				if !ok || f.Pkg() == nil || f.Pkg().Path() == code.RetryTestPath || f.Pkg().Path() == code.RetryPath+"/retryqueue" {
+				if !ok || f.Pkg() == nil || f.Pkg().Path() == code.RetryTestPath || f.Pkg().Path() == code.QueuePath {
 					continue
+				}
+				if policy := runs[n]; policy != nil {
+					what, instead, values = "this run", "run %s.Policy", []ast.Expr{policy}
+					break
 				}
 				for i, arg := range n.Args {
 					if takesPolicy(f.Signature(), i) {
 						values = append(values, arg)
 					}
-				}
-				if runs[n] {
-					what, instead = "this run", "run %s.Policy"
-				} else if sel, ok := n.Fun.(*ast.SelectorExpr); ok && f.Pkg().Path() == code.RetryPath && (f.Name() == "Attempts" || f.Name() == "RunPart") {
-					what, instead, values = "this run", "run %s.Policy", []ast.Expr{sel.X}
 				}
 			case *ast.CompositeLit:
 				if _, ok := p.TypesInfo.TypeOf(n).Underlying().(*types.Struct); !ok {
@@ -157,29 +158,16 @@ func (p *pass) setBetween(v *types.Var, from, to token.Pos) bool {
 // Tests keep copies to try a Loop twice.
 func copied(p *pass) {
 	flag := func(e ast.Expr, how string) {
-		t, name := p.TypesInfo.TypeOf(e), ""
-		switch {
-		case code.IsNamed(t, code.RetryPath, "Loop"):
-			name = "retry.Loop"
-		case code.IsNamed(t, code.PacePath, "Pace"):
-			name = "pace.Pace"
-		case code.IsNamed(t, code.RetryPath, "PerKey"):
-			name = "retry.PerKey"
-		case code.IsNamed(t, code.HedgePath, "Hedge"):
-			name = "hedge.Hedge"
-		case code.IsNamed(t, code.LimitPath, "Limit"):
-			name = "limit.Limit"
-		default:
-			return
-		}
-		if p.InTest(e) || p.TypesInfo.Types[e].IsType() {
+		t := p.TypesInfo.TypeOf(e)
+		if t == nil || p.InTest(e) || p.TypesInfo.Types[e].IsType() || !code.IsOurs(t) ||
+			!code.HoldsState(t) && !code.IsNamed(t, code.RetryPath, "Loop") { // a Loop is one goroutine's, and has no lock
 			return
 		}
 		switch e := ast.Unparen(e).(type) {
 		case *ast.CompositeLit, *ast.CallExpr:
 			return // a new one
 		default:
-			p.report(e, fmt.Sprintf("%s copies a %s, and the copies do not share their state: use a pointer", how, name))
+			p.report(e, fmt.Sprintf("%s copies a %s, and the copies do not share their state: use a pointer", how, typeName(t)))
 		}
 	}
 	for c := range p.Root.Preorder((*ast.AssignStmt)(nil), (*ast.ValueSpec)(nil), (*ast.CallExpr)(nil), (*ast.ReturnStmt)(nil),

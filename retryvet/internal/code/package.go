@@ -91,17 +91,6 @@ func Imports(pkg *types.Package, wanted func(path string) bool) bool {
 	return false
 }
 
-// A Run is a call that runs a policy, or makes one attempt with it: hedge.Race.
-type Run struct {
-	Cursor inspector.Cursor
-	Call   *ast.CallExpr
-	Pkg    string // retry, retrybatch or hedge
-	Name   string // Do, DoValue, Race, Run, Supervise or NewTicker
-	Ctx    ast.Expr
-	Policy ast.Expr
-	Op     ast.Expr // nil for NewTicker
-}
-
 // variables say what is known of the package's variables.
 type variables struct {
 	init    map[*types.Var]ast.Expr // the only value

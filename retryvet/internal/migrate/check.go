@@ -23,8 +23,10 @@ func (m *migration) check(all []*migration) string {
 		}
 	}
 	for _, r := range p.Runs() {
-		if op := p.OpLiteral(r.Op); op != nil && code.Within(m.call, op) {
-			return "it is within a run of package retry"
+		for _, op := range r.Ops {
+			if lit := p.OpLiteral(op); lit != nil && code.Within(m.call, lit) {
+				return "it is within a run of package retry"
+			}
 		}
 	}
 	switch m.cursor.Parent().Node().(type) {

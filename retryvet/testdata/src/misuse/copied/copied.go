@@ -4,14 +4,18 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
+	"github.com/goretry/retry/retrydebug"
 )
 
 var slow hedge.Hedge
 var places = limit.Limit{Start: 5}
 var model pace.Pace
+var earned retry.EarnedBudget
+var recorder retrydebug.Recorder
 var hosts retry.PerKey[limit.Limit]
 
 func state() {
@@ -19,8 +23,16 @@ func state() {
 	l := places // want `this assignment copies a limit.Limit`
 	_, _ = &h, &l
 	r := model    // want `this assignment copies a pace.Pace`
-	each := hosts // want `this assignment copies a retry.PerKey`
+	each := hosts // want `this assignment copies a retry.PerKey\[limit.Limit\]`
 	_, _ = &r, &each
+	b := earned // want `this assignment copies a retry.EarnedBudget`
+	t := budget.Token{}
+	u := t          // want `this assignment copies a budget.Token`
+	rec := recorder // want `this assignment copies a retrydebug.Recorder`
+	_, _, _, _ = &b, &t, &u, &rec
+	e := retry.Exponential{}
+	f := e
+	_ = f
 	p := &slow
 	_ = p.Wait()
 }

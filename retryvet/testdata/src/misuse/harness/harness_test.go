@@ -41,7 +41,7 @@ func TestWrongInWhatIsTested(t *testing.T) {
 		base := &retryhttp.Transport{Policy: p}       // want `give it h.Policy`
 		run := p.Attempts(t.Context())                // want `the harness does not see this run, and its waits are real: run h.Policy`
 		retry.Run(t.Context(), p.Named("op"), op)     // want `run h.Policy`
-		retryhttp.JSON[int](t.Context(), p, nil, nil) // want `give it h.Policy`
+		retryhttp.JSON[int](t.Context(), p, nil, nil) // want `run h.Policy`
 		show([]any{c, base, run})
 	})
 	show(c)

@@ -17,6 +17,7 @@ func wrong() []error {
 		fmt.Errorf("load: %v", retry.Answer(errGone)),                     // want `%v turns the error that retry.Answer marked into text`
 		fmt.Errorf("load: %v", retry.Refuse(errGone)),                     // want `%v turns the error that retry.Refuse marked into text`
 		fmt.Errorf("load %d%%: %s", 1, retry.After(errGone, time.Second)), // want `%s turns the error that retry.After marked into text`
+		fmt.Errorf("load: %v", retry.Undone(errGone)),                     // want `%v turns the error that retry.Undone marked into text`
 		fmt.Errorf("load: %-10v", mark),                                   // want `%v turns the error that`
 	}
 }
