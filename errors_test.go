@@ -320,6 +320,7 @@ func TestMarksOfNil(t *testing.T) {
 		t.Error("Stop(nil), Refuse(nil) or After(nil, d) is not nil")
 	}
 	p, _ := virtual()
+	//retryvet:ignore nilmark: what it comes to is the test
 	if err := retry.Run(t.Context(), p, func(context.Context) error { return retry.Stop(nil) }); err != nil {
 		t.Errorf("an op that returns Stop(nil) gave up: %v", err)
 	}

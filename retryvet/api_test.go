@@ -246,6 +246,7 @@ func (s *sample) function(f *types.Func) {
 		}
 	}
 	if sig.Recv() == nil && sig.Params().Len() > 0 && sig.Results().Len() == 1 && code.IsError(sig.Params().At(0).Type()) && code.IsError(sig.Results().At(0).Type()) {
+		s.in(c, func() { s.wrong("nilmark", name, "_ = %v", c.with(0, "nil")) })
 		s.in(c, func() { s.wrong("lostmark", name, `_ = fmt.Errorf("%%v", %v)`, c) })
 	}
 	if policy == -1 && ctx < 0 && (sig.Results().Len() != 1 || !isPointer(sig.Results().At(0).Type())) || policy == -2 {

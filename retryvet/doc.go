@@ -30,6 +30,7 @@
 //     an atomic; in a function that gets no request, clients that other code uses; tests;
 //   - guardorder: guards that are elements of two literals, but for those of a Transport and
 //     of its Policy; types that wrap a Pace or a Limit; tests;
+//   - nilmark: a mark that is compared;
 //   - nanoseconds: tests;
 //   - sleepinop: goroutines; tests;
 //   - nested: policies that are not literals; Classify set; one attempt; a transaction within

@@ -63,6 +63,28 @@ func lostmark(p *pass) {
 	}
 }
 
+// nilmark finds marks of nil, which are nil: the operation has succeeded. Who compares one
+// knows that.
+func nilmark(p *pass) {
+	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
+		call := c.Node().(*ast.CallExpr)
+		mark := p.mark(call)
+		if _, compared := c.Parent().Node().(*ast.BinaryExpr); mark == nil || compared || !p.isNilError(call.Args[0]) {
+			continue
+		}
+		p.report(call, fmt.Sprintf("%[1]s.%[2]s of nil is nil, which says that all is well: give it an error, such as errors.New(\"busy\")", mark.Pkg().Name(), mark.Name()))
+	}
+}
+
+// isNilError reports whether e is nil, written as error(nil) maybe.
+func (p *pass) isNilError(e ast.Expr) bool {
+	e = p.Value(e)
+	if call, ok := e.(*ast.CallExpr); ok && p.TypesInfo.Types[call.Fun].IsType() && code.IsError(p.TypesInfo.TypeOf(call)) {
+		return p.isNilError(call.Args[0])
+	}
+	return p.IsNil(e)
+}
+
 // errorignored finds runs whose error nobody looks at. In tests hooks and counts
 // may be all that matters.
 func errorignored(p *pass) {

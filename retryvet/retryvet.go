@@ -28,6 +28,7 @@ func checks() []check {
 		{"guardorder", "find limits that hold a place while the attempt waits for its turn", code.Ours, guardorder},
 		{"neverstops", "find runs that nothing ends", code.Ours, neverstops},
 		{"lostmark", "find marks such as Stop and After that fmt.Errorf loses", code.Ours, lostmark},
+		{"nilmark", "find marks such as Stop and After of a nil error", code.Ours, nilmark},
 		{"nanoseconds", "find durations written without a unit", code.Ours, nanoseconds},
 		{"sleepinop", "find operations that sleep", code.Ours, sleepinop},
 		{"nested", "find retries around retries, which multiply", code.Ours, nested},
