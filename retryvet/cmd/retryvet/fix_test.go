@@ -21,8 +21,8 @@ func TestFixSpeaks(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got := strings.ReplaceAll(string(out), module+string(filepath.Separator), "")
-	want := `foreign/marks/marks.go:9:6: cenkalti/backoff v4: now a retry.Run; waits at the cap may be shorter: their jitter exceeded it; Classify repeats every error that Permanent has not marked, as before
-foreign/mixed/mixed.go:14:9: cenkalti/backoff v4: not rewritten: code that its error may reach uses PermanentError, which has no exact counterpart
+	want := `foreign/marks/marks.go:9:6: cenkalti/backoff v4: now a retry.Run; waits at the cap may be shorter: their jitter exceeded it; Classify repeats every error that Permanent has not marked, as before; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter
+foreign/mixed/mixed.go:14:9: cenkalti/backoff v4: not rewritten: code that its error may reach uses PermanentError: write retry.Stop(err) to mark an error. Of the run's error, e, ok := errors.AsType[*retry.Error](err), e.Marked says that a mark ended the run
 foreign/mixed/mixed.go:20:9: avast/retry-go v4: now a retry.Run
 2 calls rewritten, 1 left as they are
 `

@@ -21,9 +21,20 @@ var avast = family{"github.com/avast/retry-go", func(version int) *library {
 		},
 		marks:  []string{"Unrecoverable"},
 		marked: "!%s.IsRecoverable(err)",
-		errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
-		zero:   true,
-		alias:  "avast",
+		errors: map[string]string{
+			"Error":         "e, ok := errors.AsType[*retry.Error](err), and e.Errs, which has the first error and the latest seven",
+			"IsRecoverable": "e, ok := errors.AsType[*retry.Error](err), and !e.Marked. In Classify a mark need not be looked for",
+			"ErrThrottled":  "e, ok := errors.AsType[*retry.Error](err), and e.Reason == retry.ReasonBudget",
+		},
+		zero:  true,
+		alias: "avast",
+		others: map[string]string{
+			"AttemptsForError":              "a counter into the operation, which returns retry.Stop(err) for the nth such error",
+			"WithTimer":                     "Policy.Clock",
+			"WrapContextErrorWithLastError": "nothing: a *retry.Error always has both",
+			"WithFixedTokenBucketThrottle":  "Policy.Budget, with a budget.Token that all calls share",
+			"WithThrottle":                  "Policy.Budget, with a budget.Token that all calls share, or a retry.Budget of your own",
+		},
 	}
 	switch version {
 	case 0, 3:
@@ -53,11 +64,11 @@ func readAvast(c *foreignCall) string {
 	for _, option := range options {
 		call, ok := ast.Unparen(c.Value(option)).(*ast.CallExpr)
 		if !ok {
-			return "an option is not written in the call: " + types.ExprString(option)
+			return notWritten(option)
 		}
 		path, name := c.Callee(call)
 		if c.libraryOf(path) == nil {
-			return "an option comes from another function: " + types.ExprString(call.Fun)
+			return "an option comes from another function: " + types.ExprString(call.Fun) + ": let it return a retry.Policy"
 		}
 		before := len(c.origin.reads)
 		if reason := c.avastOption(name, call, &delays); reason != "" {
@@ -66,7 +77,7 @@ func readAvast(c *foreignCall) string {
 		c.origin.option(c, option, call, name, before)
 	}
 	if c.retries != nil && c.opMarks() {
-		return "its operation marks errors with Unrecoverable, and its RetryIf may repeat them: here a mark overrules Classify"
+		return "its operation marks errors with Unrecoverable, and its RetryIf may repeat them: return them unmarked, because here a mark overrules Classify"
 	}
 	if c.retries != nil && c.mayBeZero {
 		c.told = append(c.told, "RetryIf now decides about marked errors with Attempts(0), too: they ended it")
@@ -77,7 +88,7 @@ func readAvast(c *foreignCall) string {
 // avastOptions finds the operation, and returns the options of the call, or of the
 // retrier that version 5 makes first.
 func (c *foreignCall) avastOptions() (options []ast.Expr, reason string) {
-	const elsewhere = "the retrier is made elsewhere"
+	const elsewhere = "the retrier is made elsewhere: make a retry.Policy there, and call retry.Run or retry.Do with it"
 	c.op = c.call.Args[0]
 	options, spread := c.call.Args[1:], c.call.Ellipsis.IsValid()
 	if c.lib.version == 5 {
@@ -104,7 +115,7 @@ func (c *foreignCall) avastOptions() (options []ast.Expr, reason string) {
 	if v := c.Variable(last); v != nil && v.Kind() == types.ParamVar {
 		return nil, "its options are passed in, as the parameter " + v.Name() + ": let callers pass a retry.Policy"
 	}
-	return nil, "not all of its options are written in the call, or in a literal that nothing changes"
+	return nil, "not all of its options are written in the call, or in a literal that nothing changes: make a retry.Policy of them"
 }
 
 // avastOption understands one option.
@@ -137,7 +148,7 @@ func (c *foreignCall) avastOption(name string, call *ast.CallExpr, delays *avast
 			c.told = append(c.told, wrapsError+": its method Last returns the last one")
 		}
 	default:
-		reason = name + " has no exact counterpart"
+		reason = "it has the option " + c.lib.byHand(name)
 	}
 	return reason
 }
@@ -146,7 +157,7 @@ func (c *foreignCall) avastOption(name string, call *ast.CallExpr, delays *avast
 // it doubles.
 func (c *foreignCall) avastWaits(d avastDelays) string {
 	if d.most.is != unset && d.most.d == 0 {
-		return "its MaxDelay is zero, or a variable that may be"
+		return "its MaxDelay is zero, or a variable that may be, which means none there: set Exponential.Max, to math.MaxInt64 for none"
 	}
 	w := waits{kind: exponentialWaits, base: d.delay, most: d.most}
 	if d.kind == "FixedDelay" {
@@ -157,7 +168,7 @@ func (c *foreignCall) avastWaits(d avastDelays) string {
 	jittered := d.kind == "default" && (d.jitter.is == varies || d.jitter.d > 0)
 	if d.delay.isZero() {
 		if d.kind != "default" || jittered || c.lib.version == 4 {
-			return "its Delay is zero, which has no exact counterpart"
+			return "its Delay is zero: write retry.Constant(0), or with MaxJitter j a retry.BackoffFunc that returns time.Duration(s.Rand * float64(j))"
 		}
 		c.waits = waits{kind: constantWaits, base: d.delay}
 		return ""
@@ -175,7 +186,7 @@ func (c *foreignCall) avastWaits(d avastDelays) string {
 			w.told = append(w.told, "waits at MaxDelay are now spread below it: they were cut to it")
 		}
 	case d.kind == "default" && c.lib.version == 4:
-		return "its MaxJitter is zero, which panics in that library"
+		return "its MaxJitter is zero, which panics in that library: write retry.Exponential{Base: d, Jitter: retry.NoJitter}"
 	case d.kind == "default", d.kind == "BackOffDelay":
 	case d.kind == "FullJitterBackoffDelay":
 		w.jitter.text = fullJitter

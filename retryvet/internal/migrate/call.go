@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"go/ast"
 	"go/types"
 	"time"
@@ -50,13 +51,19 @@ type library struct {
 	marks    []string // functions that mark an error, which have a counterpart here
 	markType string   // of marked errors, if its name is exported
 	marked   string   // a condition that says that err is marked, with %s for the library's name
-	delays   string   // sets the next wait in an error, without a counterpart; "": nothing
-	errors   []string // what tells its errors apart, without a counterpart
+
+	errors map[string]string // what tells its errors apart, and what to write instead
+	others map[string]string // more names that keep a call as it is, and what to write instead
 
 	inverse bool   // it repeats marked errors only
 	zero    bool   // after a failure it returns no value
 	resumes bool   // a run begins with the wait at which the run before stopped, if they share a backoff
 	alias   string // what its import is named where package retry needs that name
+}
+
+// byHand says what to write for a name that keeps a call as it is.
+func (l *library) byHand(name string) string {
+	return name + ": write " + cmp.Or(l.errors[name], l.others[name], "the field of a retry.Policy that takes its place")
 }
 
 // pass is one package whose calls are rewritten.

@@ -33,24 +33,27 @@ func (h heard) text(attempt string) string {
 	return attempt + "." + string(h)
 }
 
+// callInHook says what to write where a function that is notified is not understood.
+const callInHook = ": call it in Policy.Hooks.Wait"
+
 // hears makes a hook of a function that is called before each wait.
 func (c *foreignCall) hears(f ast.Expr, given ...heard) (reason string) {
 	f = ast.Unparen(f)
 	if c.mentionsLibrary(f) {
-		return "the function that it notifies uses " + c.lib.title
+		return "the function that it notifies uses " + c.lib.title + callInHook
 	}
 	if c.elsewhere(f) {
-		return "the function that it notifies is made elsewhere"
+		return "the function that it notifies is made elsewhere" + callInHook
 	}
 	if !c.readable(f) {
-		return "the function that it notifies has names that mean something else where the call stands"
+		return "the function that it notifies has names that mean something else where the call stands" + callInHook
 	}
 	attempt := freeName(f, "a", "attempt", "retried")
 	if attempt == "a" && c.isNamed("a") {
 		attempt = cmp.Or(freeName(f, "attempt"), "a")
 	}
 	if attempt == "" {
-		return "the function that it notifies uses variables named a, attempt and retried"
+		return "the function that it notifies uses variables named a, attempt and retried" + callInHook
 	}
 	c.hook.attempt = attempt
 	c.kept = append(c.kept, f)
@@ -73,7 +76,7 @@ func (c *foreignCall) hears(f ast.Expr, given ...heard) (reason string) {
 		}
 		return reason
 	}
-	return "the function that it notifies is not understood"
+	return "the function that it notifies is not understood" + callInHook
 }
 
 // isNamed reports whether something that the package declares has the name where the call
@@ -186,13 +189,16 @@ func (c *foreignCall) takesAnything(call *ast.CallExpr, arg ast.Expr) bool {
 	return ok && types.IsInterface(slice.Elem()) && slice.Elem().Underlying().(*types.Interface).Empty()
 }
 
+// callInClassify says what to write where a function that judges errors is not understood.
+const callInClassify = ": call it in Policy.Classify, which returns retry.Transient for true and retry.Permanent for false"
+
 // repeatsIf understands the function, given by an option, that says which errors are
 // repeated.
 func (c *foreignCall) repeatsIf(f ast.Expr, option string) (reason string) {
-	unknown := "its " + option + " is neither a function with a name nor a literal with one return"
+	unknown := "its " + option + " is neither a function with a name nor a literal with one return" + callInClassify
 	f = ast.Unparen(f)
 	if c.mentionsLibrary(f) {
-		return "its " + option + " uses " + c.lib.title
+		return "its " + option + " uses " + c.lib.title + callInClassify
 	}
 	if c.elsewhere(f) || !c.readable(f) {
 		return unknown

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"go/ast"
-	"go/types"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,9 +35,20 @@ var cenkalti = family{"github.com/cenkalti/backoff", func(version int) *library 
 		"WithMaxTries": "MaxAttempts", "WithMaxRetries": "MaxAttempts", "WithNotify": "Hooks",
 	}
 	l.marks = []string{"Permanent"}
-	l.errors = []string{"PermanentError", "RetryError", "AsRetryError", "RetryAfterError", "RetryAfter", "ErrPermanent", "ErrExhausted", "ErrMaxElapsedTime"}
-	if version >= 5 {
-		l.delays = "RetryAfter"
+	const asError = "e, ok := errors.AsType[*retry.Error](err)"
+	l.errors = map[string]string{
+		"PermanentError":    "retry.Stop(err) to mark an error. Of the run's error, " + asError + ", e.Marked says that a mark ended the run",
+		"RetryAfter":        "retry.After(errors.New(\"what went wrong\"), d). After(nil, d) would be a success, and the backoff is added to d",
+		"RetryAfterError":   "retry.After(err, d) to make one. A hook gets d as Attempt.Hint",
+		"RetryError":        asError + ". Its LastErr is e.Last(), its Cause is e.Reason or, of a context, e.Cause",
+		"AsRetryError":      asError,
+		"ErrPermanent":      asError + ", and e.Reason == retry.ReasonPermanent",
+		"ErrExhausted":      asError + ", and e.Reason == retry.ReasonMaxAttempts",
+		"ErrMaxElapsedTime": asError + ", and e.Reason == retry.ReasonMaxElapsed",
+	}
+	l.others = map[string]string{
+		"WithClockProvider":     "Policy.Clock",
+		"WithRetryStopDuration": "nothing: what its BackOff returns to stop means nothing here",
 	}
 	l.marked = errorsQualifier + ".Is(err, %s.ErrPermanent)"
 	if version < 6 {
@@ -50,7 +60,7 @@ var cenkalti = family{"github.com/cenkalti/backoff", func(version int) *library 
 func readCenkalti(c *foreignCall) string {
 	args := c.call.Args
 	if c.call.Ellipsis.IsValid() {
-		return "its options are made elsewhere"
+		return "its options are made elsewhere: make a retry.Policy there"
 	}
 	switch c.name {
 	case "NextBackOff":
@@ -59,7 +69,7 @@ func readCenkalti(c *foreignCall) string {
 		}
 		return "its waits are taken one by one: get them from Next of a retry.Loop"
 	case "NewTicker", "NewTickerWithTimer":
-		return "retry.Ticker has other rules: https://pkg.go.dev/github.com/goretry/retry#Ticker"
+		return "retry.Ticker has other rules: use it, or Policy.Attempts, after reading https://pkg.go.dev/github.com/goretry/retry#Ticker"
 	case "RetryNotifyWithTimer", "RetryNotifyWithTimerAndData":
 		return "it is given a timer: set Policy.Clock, https://pkg.go.dev/github.com/goretry/retry#Policy"
 	}
@@ -80,7 +90,7 @@ func readCenkalti(c *foreignCall) string {
 	for _, option := range args[2:] {
 		call, ok := ast.Unparen(option).(*ast.CallExpr)
 		if !ok || len(call.Args) != 1 {
-			return "an option is not written in the call: " + types.ExprString(option)
+			return notWritten(option)
 		}
 		if reason := c.cenkaltiOption(call); reason != "" {
 			return reason
@@ -103,7 +113,7 @@ func (c *foreignCall) cenkaltiOption(call *ast.CallExpr) string {
 	case "WithNotify":
 		return c.cenkaltiNotifies(call.Args[0])
 	}
-	return "an option is not understood"
+	return notUnderstood(name)
 }
 
 // cenkaltiNotifies understands the func(error, time.Duration) that is called before each
@@ -129,14 +139,14 @@ func cenkaltiMakes(c *foreignCall, name string, made *ast.CallExpr) string {
 		return c.limitAttempts(made.Args[1], 1)
 	case "WithContext":
 		if c.ctx != nil {
-			return "it has two contexts"
+			return "it has two contexts: pass one that ends with both"
 		}
 		if reason := c.keepContext(c.given(made.Args[1])); reason != "" {
 			return reason
 		}
 		return c.backOff(made.Args[0])
 	}
-	return "the backoff is not understood"
+	return notUnderstood(name)
 }
 
 // cenkaltiSets understands an ExponentialBackOff with fields that are set.
@@ -182,11 +192,11 @@ func (c *foreignCall) cenkaltiOptions(options []ast.Expr) string {
 	for _, option := range options {
 		with, ok := ast.Unparen(option).(*ast.CallExpr)
 		if !ok || len(with.Args) != 1 {
-			return "an option is not written in the call: " + types.ExprString(option)
+			return notWritten(option)
 		}
 		_, name := c.Callee(with)
 		if sets[name] == "" {
-			return "its backoff has an option without a counterpart: " + types.ExprString(with.Fun)
+			return "its backoff has the option " + c.lib.byHand(name)
 		}
 		fields[sets[name]] = with.Args[0]
 	}
@@ -202,7 +212,7 @@ func (c *foreignCall) cenkaltiFields(lit *ast.CompositeLit) string {
 	}
 	for _, name := range needed {
 		if code.Field(lit, name) == nil {
-			return "the backoff is a literal that leaves " + name + " zero"
+			return "the backoff is a literal that leaves " + name + " zero: write the retry.Exponential that you mean"
 		}
 	}
 	fields := map[string]ast.Expr{}
@@ -237,28 +247,28 @@ func (c *foreignCall) cenkaltiExponential(fields map[string]ast.Expr, zero bool)
 		switch name {
 		case "InitialInterval":
 			if w.base, reason = c.written(e); w.base.text == "0" {
-				reason = "its first wait is zero"
+				reason = "its first wait is zero, and so are all: write retry.Constant(0) if you mean that"
 			}
 		case "MaxInterval":
 			if w.most, reason = c.written(e); w.most.text == "0" {
-				reason = "its longest wait is zero"
+				reason = "its longest wait is zero: write retry.Constant(0) if you mean that"
 			}
 		case "MaxElapsedTime":
 			if c.lib.version != 4 {
-				reason = "the backoff has a field that is not understood"
+				reason = notUnderstood(name)
 			} else {
 				reason = c.limitElapsed(e)
 			}
 		case "Multiplier":
 			f, ok := c.float(e)
 			if !ok || f < 1 {
-				reason = "its multiplier is not a constant of at least 1"
+				reason = "its multiplier is not a constant of at least 1: set Exponential.Factor to what it is"
 			}
 			w.factor = strconv.FormatFloat(f, 'g', -1, 64)
 		case "RandomizationFactor":
 			f, ok := c.float(e)
 			if !ok || f < 0 || f > 1 {
-				reason = "its randomization factor is not a constant from 0 to 1"
+				reason = "its randomization factor is not a constant from 0 to 1: set Exponential.Jitter to retry.PlusMinus of it"
 			}
 			w.jitter.text = ""
 			if f != 0 {
@@ -266,10 +276,10 @@ func (c *foreignCall) cenkaltiExponential(fields map[string]ast.Expr, zero bool)
 			}
 		case "Clock", "Stop":
 			if c.libraryName(e) != map[string]string{"Clock": "SystemClock", "Stop": "Stop"}[name] {
-				reason = "the backoff has a " + name + " of its own: clocks are Policy.Clock here"
+				reason = "the backoff has a " + name + " of its own: set Policy.Clock to a clock, and leave out a Stop"
 			}
 		default:
-			reason = "the backoff has a field that is not understood: clocks and timers are Policy.Clock here"
+			reason = notUnderstood(name)
 		}
 		if reason != "" {
 			return reason

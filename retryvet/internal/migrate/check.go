@@ -13,25 +13,35 @@ import (
 
 // This file decides whether one call can be rewritten, and how its errors are judged then.
 
+// obeysWaits is said of a call whose operation may return an error that asks for a wait: the
+// other libraries do not look for one.
+const obeysWaits = "waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter"
+
+// What to write, for reasons that more than one place gives.
+const (
+	oneRetries = ": let one of the two retry"
+	useIts     = ": use the context that the operation of a run is given"
+)
+
 // check looks for what a rewritten call would do differently, or what this package
 // would report about it. It fills in literal and the context.
 func (m *migration) check(all []*migration) string {
 	p := m.pass
 	for _, other := range all {
 		if other != m && (code.Within(other.call, m.call) || code.Within(m.call, other.call)) {
-			return "it is within another retry, or has one in its operation"
+			return "it is within another retry, or has one in its operation" + oneRetries
 		}
 	}
 	for _, r := range p.Runs() {
 		for _, op := range r.Ops {
 			if lit := p.OpLiteral(op); lit != nil && code.Within(m.call, lit) {
-				return "it is within a run of package retry"
+				return "it is within a run of package retry" + oneRetries
 			}
 		}
 	}
 	switch m.cursor.Parent().Node().(type) {
 	case *ast.GoStmt, *ast.DeferStmt:
-		return "it is a go or defer statement, which drops its error"
+		return "it is a go or defer statement, which drops its error: call it in a func literal, and look at the error there"
 	}
 	if reason := m.comparesError(); reason != "" {
 		m.judge = append(m.judge, reason)
@@ -60,17 +70,19 @@ func (m *migration) check(all []*migration) string {
 	}
 	switch {
 	case m.retries != nil && m.attempts == "" && m.mayReturnMarks(all):
-		return "without a limit on attempts a mark ends it whatever its " + m.retries.option + " says, and its operation may return a marked error"
-	case m.attempts == "1", m.retries != nil:
+		return "without a limit on attempts a mark ends it whatever its " + m.retries.option + " says, and its operation may return a marked error: set MaxAttempts, or let Classify return retry.Permanent for marked ones"
+	case m.attempts == "1":
 	case m.lib.inverse:
 		return m.turnMarks()
 	case m.repeatsAnyway():
+	case m.retries != nil:
+		m.told = append(m.told, obeysWaits)
 	case m.mayReturnMarks(all):
 		m.repeats = unmarked
-		m.told = append(m.told, "Classify repeats every error that "+m.lib.marks[0]+" has not marked, as before")
+		m.told = append(m.told, "Classify repeats every error that "+m.lib.marks[0]+" has not marked, as before", obeysWaits)
 	default:
 		m.repeats = more
-		m.told = append(m.told, "Classify repeats every error, as before: delete it to let retry.DefaultClassifier decide")
+		m.told = append(m.told, "Classify repeats every error, as before: delete it to let retry.DefaultClassifier decide", obeysWaits)
 	}
 	return ""
 }
@@ -143,14 +155,11 @@ func (m *migration) checkOp() string {
 // function is known to be the same for all attempts.
 func (m *migration) checkPassed(v *types.Var) string {
 	if v.Kind() != types.ParamVar || m.Changes(v) {
-		return "its operation is a variable that may change: " + v.Name()
+		return "its operation is a variable that may change: " + v.Name() + ": call it in a func literal"
 	}
 	m.kept = append(m.kept, m.op)
 	if !slices.ContainsFunc(m.told, func(text string) bool { return strings.HasPrefix(text, wrapsError) }) {
 		m.told = append(m.told, wrapsError)
-	}
-	if m.lib.delays != "" {
-		m.told = append(m.told, m.lib.delays+" of an error that "+v.Name()+" returns no longer sets the wait")
 	}
 	return ""
 }
@@ -159,7 +168,7 @@ func (m *migration) checkPassed(v *types.Var) string {
 // wrapped.
 func (m *migration) checkNamed(op ast.Expr) string {
 	if !isPath(op) {
-		return "its operation is made by a call: " + types.ExprString(op)
+		return "its operation is made by a call: " + types.ExprString(op) + ": make it before, and call it in a func literal"
 	}
 	m.kept = append(m.kept, op)
 	f := m.declared(op)
@@ -170,9 +179,6 @@ func (m *migration) checkNamed(op ast.Expr) string {
 		if v := m.Variable(sel.X); f == nil || v == nil || m.Changes(v) || v.Kind() == types.PackageVar {
 			m.told = append(m.told, types.ExprString(op)+" is now read before each attempt: it was read once")
 		}
-	}
-	if m.lib.delays != "" && m.callsUnknown() {
-		m.told = append(m.told, m.lib.delays+" of an error that "+types.ExprString(op)+" returns no longer sets the wait")
 	}
 	return ""
 }
@@ -192,7 +198,7 @@ func (p *pass) sleeps(lit *ast.FuncLit) string {
 	reason := ""
 	ast.Inspect(lit.Body, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && p.IsCall(call, "time", "Sleep") {
-			reason = "the operation sleeps"
+			reason = "the operation sleeps: return the error, and let the policy's Backoff wait"
 		}
 		_, inner := n.(*ast.FuncLit)
 		return reason == "" && !inner
@@ -221,22 +227,22 @@ func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
 			case m.TypesInfo.Defs[n] == v && v.Parent() == m.TypesInfo.Scopes[lit.Type] && given != nil && v.Name() == given.Name():
 				own = n
 			case v.Pos() < lit.Pos() || v.Pos() > lit.End():
-				reason = "the operation uses " + v.Name() + ", which is not the context of the run"
+				reason = "the operation uses " + v.Name() + ", which is not the context of the run" + useIts
 			}
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
 				if n.Tok != token.DEFINE && given != nil && m.Variable(left) == given {
-					reason = "the operation assigns to " + given.Name()
+					reason = "the operation assigns to " + given.Name() + useIts
 				}
 			}
 		}
 		return reason == ""
 	})
 	if name := lit.Type.Params; m.takesContext() && m.renamed && len(name.List[0].Names) == 1 && name.List[0].Names[0].Name != "_" {
-		return "the operation is given a context, and uses " + given.Name() + " from outside as well"
+		return "the operation is given a context, and uses " + given.Name() + " from outside as well" + useIts
 	}
 	if own != nil && m.renamed && reason == "" && (captured || !m.redeclares(own)) {
-		return "the operation declares a " + own.Name + " of its own"
+		return "the operation declares a " + own.Name + " of its own" + useIts
 	}
 	return reason
 }

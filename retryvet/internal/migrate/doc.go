@@ -57,8 +57,8 @@
 //     sethvargo/go-retry return none.
 //   - The error of a helper that is passed its operation is a *retry.Error. This holds for
 //     all calls, but nobody sees it in the helper's callers.
-//   - From cenkalti/backoff v5 on, RetryAfter of an operation that cannot be read no longer
-//     sets the wait.
+//   - A wait that an error asks for is obeyed, and the backoff added to it. Of the old
+//     libraries only cenkalti/backoff from v5 on obeys one, that of its own RetryAfter.
 //   - An operation such as s.db.Ping, or a field, is read before each attempt: it was read
 //     once.
 //   - A variable that is zero means the default if it is the first or longest wait.
@@ -89,11 +89,11 @@
 //     meanwhile or their names mean something else there;
 //   - clocks and timers;
 //   - an operation that a call makes, that sleeps, or that uses another context;
-//   - options without an exact counterpart;
+//   - options without a counterpart of the same meaning;
 //   - sethvargo's NewFibonacci, unless its waits are known and at most eight, which become a
 //     Schedule;
 //   - RetryAfter and the like in the operation, or PermanentError where the call's error
-//     may come;
+//     may come: the finding says what to write for each name;
 //   - a run that nothing would end, or a call within another retry.
 //
 // Of hashicorp/go-retryablehttp, NewClient, Get, Head, Post and PostForm are reported, and

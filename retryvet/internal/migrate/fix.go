@@ -79,7 +79,7 @@ func (p *pass) rewrite(file *ast.File, fixed []*migration, plan *plan) []analysi
 	}
 	source, err := p.ReadFile(tokens.Name())
 	if err != nil || len(source) != tokens.Size() {
-		refuseAll("its file cannot be read")
+		refuseAll("its file cannot be read: make it readable")
 		return nil
 	}
 	im := &importer{pass: p, file: file, fixed: fixed, plan: plan, dead: deletions(plan.leftovers, file), needs: map[string]bool{}}

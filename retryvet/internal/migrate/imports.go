@@ -66,7 +66,7 @@ func (im *importer) choose() string {
 		name := im.TypesInfo.PkgNameOf(spec)
 		if name == nil || name.Name() == "." || name.Name() == "_" {
 			if im.libraryOf(path) != nil || path == "time" || path == "context" || path == code.RetryPath {
-				return "an import has no name"
+				return "an import has no name: give it one"
 			}
 			continue
 		}
@@ -108,12 +108,12 @@ func (im *importer) choose() string {
 		im.std[s.path] = std(s.path)
 	}
 	if im.context = std("context"); im.context == "" {
-		return "something else is named context here"
+		return "something else is named context here: rename it"
 	}
 	im.std["context"] = im.context
 	if im.retry = names[code.RetryPath]; im.retry != "" {
 		if declared[im.retry] {
-			return "something else is named " + im.retry + " here"
+			return "something else is named " + im.retry + " here: rename it"
 		}
 		return ""
 	}
@@ -123,7 +123,7 @@ func (im *importer) choose() string {
 			return ""
 		}
 	}
-	return "no name is free for package retry"
+	return "no name is free for package retry: rename what is named retry and goretry"
 }
 
 // asks reports whether what is written in the file calls the library to recognize marks.
@@ -146,7 +146,7 @@ func (im *importer) resolve(text string) (resolved, reason string) {
 		}
 		name := im.std[std.path]
 		if name == "" {
-			return "", "something else is named " + std.path + " here"
+			return "", "something else is named " + std.path + " here: rename it"
 		}
 		im.needs[std.path] = true
 		text = strings.ReplaceAll(text, std.qualifier, name)

@@ -18,9 +18,21 @@ import (
 
 // Reasons that more than one place gives.
 const (
-	notSettable = "fields are set on a backoff that is not understood"
-	partlyZero  = "the backoff is a literal that may leave fields zero"
+	notSettable = "fields are set on a backoff that is not understood: set those of a retry.Policy"
+	partlyZero  = "the backoff is a literal that may leave fields zero: write the Backoff that you mean, a retry.Exponential or a retry.BackoffFunc"
+	goesOn      = "each call goes on with the backoff where the call before stopped: make a retry.Policy if each should begin anew"
+	usedByOther = "other code uses its backoff, too: make a retry.Policy, and let that code use it"
 )
+
+// notWritten is why an option that stands elsewhere is refused.
+func notWritten(option ast.Expr) string {
+	return "an option is not written in the call: " + types.ExprString(option) + ": set the field of a retry.Policy there"
+}
+
+// notUnderstood is why an option, or a function that makes a backoff, is refused.
+func notUnderstood(name string) string {
+	return name + " is not understood: set the field of a retry.Policy that takes its place, or write a retry.BackoffFunc"
+}
 
 // backOff understands the making of a BackOff.
 func (c *foreignCall) backOff(e ast.Expr) string {
@@ -44,7 +56,7 @@ func (c *foreignCall) backOff(e ast.Expr) string {
 			return c.backOffCall(x)
 		}
 	}
-	return "the backoff is made elsewhere: " + types.ExprString(e)
+	return "the backoff is made elsewhere: " + types.ExprString(e) + ": make a retry.Policy there"
 }
 
 // backOffCall understands a call of the library, or of a helper of the package.
@@ -63,9 +75,9 @@ func (c *foreignCall) backOffCall(call *ast.CallExpr) string {
 // assignments to it and its fields. All of it goes with the call.
 func (c *foreignCall) backOffVariable(e ast.Expr) string {
 	v := c.Variable(e)
-	passed := "other code uses its backoff, too"
+	passed := usedByOther
 	if c.resetInOperation(v) {
-		passed = "its operation resets the backoff: retry.Supervise begins with short waits again after a healthy run"
+		passed = "its operation resets the backoff: call retry.Supervise, which begins with short waits again after a healthy run"
 	}
 	switch v.Kind() {
 	case types.LocalVar:
@@ -73,11 +85,11 @@ func (c *foreignCall) backOffVariable(e ast.Expr) string {
 		if v.Pkg() == c.Pkg {
 			return c.backOffOfPackage(v)
 		}
-		return "its backoff is a variable of another package: " + types.ExprString(e)
+		return "its backoff is a variable of another package: " + types.ExprString(e) + ": make a retry.Policy there"
 	case types.ParamVar:
 		return "its backoff is passed in, as the parameter " + v.Name() + ": let callers pass a retry.Policy"
 	default:
-		return "its backoff is a variable that calls may share: " + v.Name()
+		return "its backoff is a variable that calls may share: " + v.Name() + ": make it a retry.Policy, which they can share"
 	}
 	for at := range c.Root.Preorder((*ast.AssignStmt)(nil)) {
 		block, ok := at.Parent().Node().(*ast.BlockStmt)
@@ -85,7 +97,7 @@ func (c *foreignCall) backOffVariable(e ast.Expr) string {
 			continue
 		}
 		if c.lib.resumes && c.repeated(at) {
-			return "each call goes on with the backoff where the call before stopped"
+			return goesOn
 		}
 		for _, stmt := range block.List {
 			if stmt.Pos() < c.call.Pos() && !code.Within(c.call, stmt) && c.step(stmt, v) {
@@ -110,13 +122,13 @@ func (c *foreignCall) backOffOfPackage(v *types.Var) string {
 	made := c.First(v)
 	switch {
 	case made == nil || c.Changes(v):
-		return "its backoff is a variable that may change: " + v.Name()
+		return "its backoff is a variable that may change: " + v.Name() + ": make it a retry.Policy"
 	case c.lib.resumes:
-		return "each call goes on with the backoff where the call before stopped"
+		return goesOn
 	}
 	for at := range c.Root.Preorder((*ast.Ident)(nil)) {
 		if id := at.Node().(*ast.Ident); c.TypesInfo.Uses[id] == v && !c.isArgument(at) {
-			return "other code uses its backoff, too"
+			return usedByOther
 		}
 	}
 	before := len(c.origin.reads)
@@ -124,7 +136,7 @@ func (c *foreignCall) backOffOfPackage(v *types.Var) string {
 		return reason
 	}
 	if len(c.origin.reads) > before {
-		return "its backoff was made with the first value of " + c.origin.reads[before].Name()
+		return "its backoff was made with the first value of " + c.origin.reads[before].Name() + ": make a retry.Policy of that"
 	}
 	c.origin.add(v)
 	c.origin.options = append(c.origin.options, v)
@@ -161,7 +173,7 @@ func (c *foreignCall) resetInOperation(v *types.Var) bool {
 // is the value before it.
 func (c *foreignCall) madeBefore(v *types.Var, made []making) string {
 	if len(made) == 0 {
-		return "the backoff is made of itself"
+		return "the backoff is made of itself: make a retry.Policy"
 	}
 	c.made[v] = made[:len(made)-1]
 	last := made[len(made)-1]
@@ -175,7 +187,7 @@ func (c *foreignCall) making(made ast.Expr, fields map[string]ast.Expr) string {
 	}
 	call, ok := ast.Unparen(made).(*ast.CallExpr)
 	if !ok {
-		return "the backoff is made elsewhere"
+		return "the backoff is made elsewhere: make a retry.Policy there"
 	}
 	path, name := c.Callee(call)
 	if path != c.lib.path || c.lib.sets == nil {
@@ -187,7 +199,7 @@ func (c *foreignCall) making(made ast.Expr, fields map[string]ast.Expr) string {
 // helper understands a call of a function of the package that makes a backoff, sets
 // its fields and returns it.
 func (c *foreignCall) helper(call *ast.CallExpr) string {
-	unknown := "the backoff comes from another function: " + types.ExprString(call.Fun)
+	unknown := "the backoff comes from another function: " + types.ExprString(call.Fun) + ": let it return a retry.Policy"
 	f, ok := typeutil.Callee(c.TypesInfo, call).(*types.Func)
 	if !ok || f.Pkg() != c.Pkg || f.Signature().Variadic() {
 		return unknown

@@ -121,7 +121,7 @@ func (m *migration) turnMarks() string {
 			return false
 		case *ast.ReturnStmt:
 			if len(n.Results) != count {
-				reason = "its operation has a return that does not name the error"
+				reason = "its operation has a return that does not name the error: name it"
 				return false
 			}
 			e := n.Results[count-1]
@@ -143,7 +143,7 @@ func (m *migration) turnMarks() string {
 	ast.Inspect(m.literal.Body, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && reason == "" && !turned[id] {
 			if lib, _ := m.of(id); lib == m.lib {
-				reason = "its operation does not return a RetryableError at once"
+				reason = "its operation does not return a RetryableError at once: return it where it is made"
 			}
 		}
 		return true
@@ -165,7 +165,7 @@ func (m *migration) repeatsMarked(known bool) {
 		return
 	}
 	m.repeats = more
-	m.told = append(m.told, "Classify repeats every error, as before those that were marked: delete it to let retry.DefaultClassifier decide")
+	m.told = append(m.told, "Classify repeats every error, as before those that were marked: delete it to let retry.DefaultClassifier decide", obeysWaits)
 }
 
 // marked returns the call that marks the error e, and what it marks: e is that call, or
@@ -213,13 +213,13 @@ func (m *migration) blocked(all []*migration) string {
 	if body := m.opBody(); body != nil {
 		for _, n := range m.reachable(body) {
 			if name := m.namesError(n, func(id *ast.Ident, name string) bool { return name != m.lib.markType }); name != "" {
-				return "its operation uses " + name + ", which has no exact counterpart"
+				return "its operation uses " + m.lib.byHand(name)
 			}
 		}
 	}
 	for _, decl := range m.callers(m.call) {
 		if name := m.namesError(decl, func(id *ast.Ident, _ string) bool { return !inOperation(id, all) }); name != "" {
-			return "code that its error may reach uses " + name + ", which has no exact counterpart"
+			return "code that its error may reach uses " + m.lib.byHand(name)
 		}
 	}
 	return ""
@@ -230,7 +230,7 @@ func (m *migration) blocked(all []*migration) string {
 func (m *migration) namesError(n ast.Node, counts func(id *ast.Ident, name string) bool) (found string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
-			if lib, name := m.of(id); lib == m.lib && slices.Contains(lib.errors, name) && counts(id, name) {
+			if lib, name := m.of(id); lib == m.lib && lib.errors[name] != "" && counts(id, name) {
 				found = name
 			}
 		}

@@ -59,7 +59,7 @@ func (p *pass) run() {
 		switch {
 		case m.refusal != "":
 		case ast.IsGenerated(m.file):
-			m.refusal = "its file is generated"
+			m.refusal = "its file is generated: change what generates it"
 		case p.Ignores(check, m.call.Pos()):
 			m.refusal = "ignored"
 		case len(m.judge) > 0:

@@ -22,7 +22,7 @@ func (p *pass) newPlan(all []*migration) *plan {
 	pl := &plan{all: all, policies: p.sharedPolicies(all)}
 	for _, m := range all {
 		if v := m.origin.early; m.refusal == "" && pl.policyOf(m) == nil && v != nil {
-			m.refusal = "its options were made with the first value of " + v.Name() + ", which may change"
+			m.refusal = "its options were made with the first value of " + v.Name() + ", which may change: make the policy of that"
 		}
 	}
 	pl.classifiers = p.sharedClassifiers(all, pl.policies)

@@ -20,6 +20,10 @@ var sethvargo = family{"github.com/sethvargo/go-retry", func(int) *library {
 		inverse: true,
 		zero:    true,
 		resumes: true,
+		others: map[string]string{
+			"WithJitter":  "a retry.BackoffFunc that adds time.Duration((2*s.Rand - 1) * float64(j)) to the wait",
+			"BackoffFunc": "a retry.BackoffFunc, which gets the number of the retry and the wait before it",
+		},
 	}
 }}
 
@@ -52,17 +56,17 @@ func sethvargoMakes(c *foreignCall, name string, made *ast.CallExpr) (reason str
 		return c.limitAttempts(made.Args[0], 1)
 	case "WithCappedDuration":
 		if w.most.is != unset || jittered {
-			return "it caps its waits twice, or after their jitter"
+			return "it caps its waits twice, or after their jitter: set Exponential.Max to the least of the caps"
 		}
 		w.most, reason = c.amount(made.Args[0])
 		if reason == "" && w.most.isZero() {
-			reason = "its longest wait is zero"
+			reason = "its longest wait is zero: write retry.Constant(0) if you mean that"
 		}
 		return reason
 	case "WithJitterPercent":
 		percent, isConstant := c.Number(made.Args[0])
 		if !isConstant || percent < 1 || percent > 100 {
-			return "its jitter is not a constant from 1 to 100"
+			return "its jitter is not a constant from 1 to 100: set Exponential.Jitter to retry.PlusMinus of a hundredth of it"
 		}
 		w.jitter.text = qualifier + ".PlusMinus(" + strconv.FormatFloat(float64(percent)/100, 'g', -1, 64) + ")"
 		if w.most.is != unset {
@@ -77,10 +81,10 @@ func sethvargoMakes(c *foreignCall, name string, made *ast.CallExpr) (reason str
 		}
 		return reason
 	default:
-		return name + " has no exact counterpart"
+		return "it has " + c.lib.byHand(name)
 	}
 	if jittered {
-		return "it has two jitters"
+		return "it has two jitters: set Exponential.Jitter to one"
 	}
 	return ""
 }
@@ -91,7 +95,7 @@ func (c *foreignCall) sethvargoWaits(kind string, base ast.Expr) (reason string)
 	c.waits.kind = kinds[kind]
 	c.waits.base, reason = c.amount(base)
 	if reason == "" && c.waits.base.isZero() {
-		reason = "its first wait is zero, which panics in that library"
+		reason = "its first wait is zero, which panics in that library: write retry.Constant(0) if you mean that"
 	}
 	return reason
 }
@@ -107,7 +111,7 @@ func (c *foreignCall) sethvargoFinish() string {
 	case w.kind == fibonacciWaits:
 		list := w.sethvargoList(c.limit - 1)
 		if list == nil || jittered {
-			return "Fibonacci waits become a Schedule only if they are at most eight, with known times: write a BackoffFunc for others"
+			return "Fibonacci waits become a Schedule only if they are at most eight, with known times: write a retry.BackoffFunc for others"
 		}
 		w.kind, w.list = listedWaits, list
 		return ""

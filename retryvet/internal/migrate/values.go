@@ -36,12 +36,12 @@ func (c *foreignCall) duration(e ast.Expr) (text, reason string) {
 	e = c.given(e)
 	tv := c.TypesInfo.Types[e]
 	if tv.Value == nil {
-		return c.stable(e, "a duration is neither a constant nor a variable that keeps its value")
+		return c.stable(e, "a duration is neither a constant nor a variable that keeps its value: make the policy where it has the value")
 	}
 	n, exact := constant.Int64Val(constant.ToInt(tv.Value))
 	switch {
 	case !exact || n < 0:
-		return "", "a duration is negative"
+		return "", "a duration is negative: set the policy's field to what you mean"
 	case n == 0:
 		return "0", ""
 	case c.mentionsLibrary(e) || c.Untyped(e) || !c.readable(e):
@@ -84,7 +84,7 @@ func (c *foreignCall) limitElapsed(e ast.Expr) (reason string) {
 }
 
 // limitedTwice is why a second limit on attempts is refused.
-const limitedTwice = "it limits retries twice"
+const limitedTwice = "it limits retries twice: set Policy.MaxAttempts to the lesser"
 
 // limitAttempts understands the only limit on attempts: e and more.
 func (c *foreignCall) limitAttempts(e ast.Expr, more int64) (reason string) {
@@ -105,7 +105,7 @@ func (c *foreignCall) count(e ast.Expr, more int64) (text, reason string) {
 	}
 	switch _, isLiteral := e.(*ast.BasicLit); {
 	case isConstant && (n < 0 || n > 1<<30):
-		return "", "its limit is negative, or very large"
+		return "", "its limit is negative, or very large: set Policy.MaxAttempts to what you mean, such as retry.Unlimited"
 	case isConstant && n+more == 0:
 		return "", ""
 	case isConstant && (isLiteral || c.mentionsLibrary(e) || !c.readable(e)):
@@ -114,7 +114,7 @@ func (c *foreignCall) count(e ast.Expr, more int64) (text, reason string) {
 		text, reason = c.sourceOf(e)
 	default:
 		c.mayBeZero = more == 0 && c.known(e) == 0
-		text, reason = c.stable(e, "its limit is neither a constant nor a variable that keeps its value")
+		text, reason = c.stable(e, "its limit is neither a constant nor a variable that keeps its value: make the policy where it has the value")
 	}
 	if b, ok := c.TypesInfo.TypeOf(e).(*types.Basic); !c.Untyped(e) && (!ok || b.Kind() != types.Int && b.Kind() != types.UntypedInt) {
 		text = "int(" + text + ")"
@@ -182,10 +182,10 @@ func (c *foreignCall) libraryName(e ast.Expr) string {
 
 // keepContext understands the context of the run, which stands in e.
 func (c *foreignCall) keepContext(e ast.Expr) (reason string) {
-	const changed = "its context has another value, or its name means something else, where the call stands"
+	const changed = "its context has another value, or its name means something else, where the call stands: pass the context that you mean"
 	c.ctx = e
 	if c.elsewhere(e) {
-		return "its context is made in another function"
+		return "its context is made in another function: pass it to the call"
 	}
 	if !c.readable(e) {
 		return changed
@@ -323,7 +323,7 @@ func (c *foreignCall) sourceOf(e ast.Expr) (text, reason string) {
 	tokens := c.Fset.File(e.Pos())
 	source, err := c.ReadFile(tokens.Name())
 	if err != nil || len(source) != tokens.Size() {
-		return "", "its file cannot be read"
+		return "", "its file cannot be read: make it readable"
 	}
 	return (&sources{tokens: tokens, source: source}).text(e), ""
 }

@@ -132,7 +132,7 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 	if m.literal == nil && !m.takesContext() {
 		results, ok := im.results(m.TypesInfo.TypeOf(m.op))
 		if !ok {
-			return "", "the type of its value has no name in this file"
+			return "", "the type of its value has no name in this file: import its package"
 		}
 		op = fmt.Sprintf("func(%s.Context) %s { return %s() }", im.context, results, op)
 	}

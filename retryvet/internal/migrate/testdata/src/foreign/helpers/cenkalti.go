@@ -11,7 +11,7 @@ import (
 
 // Retry calls f until it succeeds.
 func Retry(ctx context.Context, f func() error) error {
-	return backoff.Retry(f, backoff.WithContext(backoff.NewExponentialBackOff(), ctx)) // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; its error is now a \*retry.Error, which callers must not compare with ==; Classify repeats every error that Permanent has not marked, as before$`
+	return backoff.Retry(f, backoff.WithContext(backoff.NewExponentialBackOff(), ctx)) // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; its error is now a \*retry.Error, which callers must not compare with ==; Classify repeats every error that Permanent has not marked, as before; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 }
 
 func within(ctx context.Context, f func() error, first, limit time.Duration) error {

@@ -19,7 +19,7 @@ func ready(db *sql.DB) error {
 }
 
 func reached(p pinger) error {
-	return backoff.Retry(p.Ping, backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 3)) // want `-fix makes this a retry.Run; Classify repeats every error that Permanent has not marked, as before$`
+	return backoff.Retry(p.Ping, backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 3)) // want `-fix makes this a retry.Run; Classify repeats every error that Permanent has not marked, as before; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 }
 
 func (s *store) ready() error {

@@ -56,7 +56,7 @@ func aliases(f func() error, d time.Duration) error {
 
 func healthy(serve func() error) error {
 	b := backoff.NewExponentialBackOff()
-	return backoff.Retry(func() error { // want `not rewritten: its operation resets the backoff: retry.Supervise begins with short waits again after a healthy run`
+	return backoff.Retry(func() error { // want `not rewritten: its operation resets the backoff: call retry.Supervise, which begins with short waits again after a healthy run`
 		err := serve()
 		if err == nil {
 			b.Reset()

@@ -11,7 +11,7 @@ func ping() error { return nil }
 
 // What blocks one library does not block the other.
 func refused() bool {
-	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: code that its error may reach uses PermanentError, which has no exact counterpart`
+	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: code that its error may reach uses PermanentError: write retry.Stop\(err\) to mark an error`
 	var permanent *backoff.PermanentError
 	return errors.As(err, &permanent)
 }

@@ -39,7 +39,7 @@ func refused(ctx context.Context, given backoff.BackOff, op func() error, timer 
 	clocked := backoff.NewExponentialBackOff()
 	clocked.Clock = clock{}
 	_ = backoff.Retry(ping, clocked)                                                                                                             // want `not rewritten: the backoff has a Clock of its own`
-	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                                       // want `not rewritten: its backoff has an option without a counterpart: backoff.WithClockProvider`
+	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                                       // want `not rewritten: its backoff has the option WithClockProvider: write Policy.Clock`
 	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                                   // want `not rewritten: it is given a timer`
 	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                                // want `not rewritten: retry.Ticker has other rules`
 	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                                           // want `not rewritten: the backoff is a literal that leaves MaxInterval zero`

@@ -9,7 +9,7 @@ import (
 
 // One refusal refuses one call.
 func retryAfter(ctx context.Context) error {
-	_, err := backoff.Retry(ctx, func() (int, error) { // want `not rewritten: its operation uses RetryAfter, which has no exact counterpart`
+	_, err := backoff.Retry(ctx, func() (int, error) { // want `not rewritten: its operation uses RetryAfter: write retry.After\(errors.New\("what went wrong"\), d\)`
 		return 0, backoff.RetryAfter(3)
 	})
 	return err

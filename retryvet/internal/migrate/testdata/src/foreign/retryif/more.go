@@ -10,15 +10,15 @@ import (
 func isTransient(err error) bool { return temporary(err) }
 
 func again(ctx context.Context) error {
-	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(temporary)) // want `-fix makes this a retry.Run$`
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(temporary)) // want `-fix makes this a retry.Run; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 }
 
 func transient(ctx context.Context) error {
-	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(isTransient)) // want `-fix makes this a retry.Run$`
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(isTransient)) // want `-fix makes this a retry.Run; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 }
 
 func transientToo(ctx context.Context) error {
-	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.Attempts(3), retry.DelayType(retry.FixedDelay), retry.RetryIf(isTransient)) // want `-fix makes this a retry.Run$`
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.Attempts(3), retry.DelayType(retry.FixedDelay), retry.RetryIf(isTransient)) // want `-fix makes this a retry.Run; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 }
 
 // A number needs its type where something asks for it.

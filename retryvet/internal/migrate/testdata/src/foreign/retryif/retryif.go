@@ -18,7 +18,7 @@ func call(context.Context) error { return nil }
 func temporary(err error) bool   { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 func (d *deployment) named(ctx context.Context) error {
-	return retry.Do( // want `-fix makes this a retry.Run; RetryIf now decides about marked errors with Attempts\(0\), too: they ended it; a zero Delay would now mean the default$`
+	return retry.Do( // want `-fix makes this a retry.Run; RetryIf now decides about marked errors with Attempts\(0\), too: they ended it; a zero Delay would now mean the default; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 		func() error { return call(ctx) },
 		retry.Context(ctx),
 		retry.Attempts(d.attempts),
@@ -30,7 +30,7 @@ func (d *deployment) named(ctx context.Context) error {
 }
 
 func literal(ctx context.Context) error {
-	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(func(e error) bool { // want `-fix makes this a retry.Run$`
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(func(e error) bool { // want `-fix makes this a retry.Run; waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter$`
 		return !errors.Is(e, io.EOF)
 	}))
 }

@@ -23,7 +23,7 @@ func noDuration(ctx context.Context) error {
 }
 
 func jitter(ctx context.Context) error {
-	return retry.Do(ctx, retry.WithJitter(time.Second, retry.NewConstant(time.Minute)), func(ctx context.Context) error { // want `not rewritten: WithJitter has no exact counterpart`
+	return retry.Do(ctx, retry.WithJitter(time.Second, retry.NewConstant(time.Minute)), func(ctx context.Context) error { // want `not rewritten: it has WithJitter: write a retry.BackoffFunc that adds`
 		return retry.RetryableError(ping(ctx))
 	})
 }
