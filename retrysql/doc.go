@@ -54,7 +54,8 @@
 //     unless it is Permanent.
 //
 // An error is judged by Policy.Classify, then [Classify], then
-// [retry.DefaultClassifier]. A [CommitError] is Permanent unless Policy.Classify
+// [retry.DefaultClassifier]. A code that is permanent for a call, but mended by a new session, is
+// Transient: SQLite's ABORT_ROLLBACK, say, or Oracle's snapshot that is too old. A [CommitError] is Permanent unless Policy.Classify
 // returns another class. Under Policy.NonIdempotent the run then ends with
 // ReasonNotIdempotent.
 //

@@ -62,32 +62,51 @@ func when(yes bool) errtree.Next {
 // modernc.org/sqlite, such as a copy's. It returns Unknown for all others:
 // [retry.DefaultClassifier] knows the drivers. [Tx] and [TxOf] call it after
 // Policy.Classify. You can use it in any policy.
-func Classify(err error) (class retry.Class) {
+func Classify(err error) (class retry.Class) { return retry.Class(facts(err).Class()) }
+
+// classifyAttempt is Classify for an attempt of a run of Tx: what is permanent, but mended by a
+// new session, is Transient, because the next attempt is a new transaction. A table of codes has to
+// say so: a name that is not found stays Permanent.
+func classifyAttempt(err error) retry.Class {
+	f := facts(err)
+	if !f.Is(clienterr.Renewed) && (f != 0 || !errtree.Walk(err, func(err error) errtree.Next { return when(clienterr.Renews(err)) })) {
+		return retry.Class(f.Class())
+	}
+	if whole := clienterr.Judge(err); whole != 0 && !whole.Is(clienterr.Renewed) {
+		return retry.Unknown // another error in it decides
+	}
+	return retry.Transient
+}
+
+// facts returns what Classify knows of err, 0 if it does not know the class.
+func facts(err error) (f clienterr.Facts) {
 	errtree.Walk(err, func(err error) errtree.Next {
 		if e, ok := err.(*retry.Error); ok && (e.Undone || retry.DefaultClassifier(e) == retry.Permanent) {
 			return errtree.Stop // it says for itself what it is
 		}
-		class = classify(err)
-		return when(class != retry.Unknown)
+		if f = own(err); f.Class() == clienterr.Unknown {
+			f = 0
+		}
+		return when(f != 0)
 	})
-	return class
+	return f
 }
 
-// classify is Classify for err itself, without what it wraps.
-func classify(err error) retry.Class {
+// own returns what Classify knows of err itself, without what it wraps.
+func own(err error) clienterr.Facts {
 	if _, is := clienterr.Database(err); is {
-		return retry.Unknown // DefaultClassifier knows more: whether a queue's message is to blame
+		return 0 // DefaultClassifier knows more: whether a queue's message is to blame
 	}
 	switch system, number := code(err); system {
 	case mysql:
-		return retry.Class(clienterr.MySQL(number).Class())
+		return clienterr.MySQL(number)
 	case sqlite:
-		return retry.Class(clienterr.SQLite(number).Class())
+		return clienterr.SQLite(number)
 	}
 	if closedPool(err) {
-		return retry.Permanent
+		return clienterr.Facts(clienterr.Permanent)
 	}
-	return retry.Unknown
+	return 0
 }
 
 // closedPool reports whether err itself is the error of a closed pool. Neither

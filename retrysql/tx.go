@@ -184,7 +184,7 @@ func judge(p retry.Policy, err error) retry.Verdict {
 	if uncertain(err) {
 		return p.Judge(err)
 	}
-	p.Classify = retry.Classifiers(p.Classify, Classify)
+	p.Classify = retry.Classifiers(p.Classify, classifyAttempt)
 	v := p.Judge(err)
 	v.Undone = true
 	if v.Class == retry.Transient && !v.Answered {

@@ -23,6 +23,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/budgettest"
+	"github.com/goretry/retry/internal/clienterr/oracle"
 	"github.com/goretry/retry/retrysql"
 	"github.com/goretry/retry/retrysql/internal/mysql"
 	"github.com/goretry/retry/retrysql/internal/sqlite"
@@ -277,6 +278,84 @@ func TestPolicyClassifyGoesFirst(t *testing.T) {
 		if got := h.Attempts()[0].Class; got != tt.told {
 			t.Errorf("called %v the error is %v, want %v", tt.says, got, tt.told)
 		}
+	}
+}
+
+// What a new session mends is permanent to a call, and repeated in a transaction: all codes that
+// a table calls so, by the types that have one here. clienttest/oracle has real errors.
+func TestTransactionIsANewSession(t *testing.T) {
+	errs := map[string]func(oracle.Row) error{
+		"sqlite":   func(r oracle.Row) error { n, _, _ := r.Numbers(); return &sqlite.Error{Extended: int(n)} },
+		"mysql":    func(r oracle.Row) error { n, _, _ := r.Numbers(); return &mysql.MySQLError{Number: uint16(n)} },
+		"sqlstate": func(r oracle.Row) error { return state(r.Code) },
+	}
+	tables, err := oracle.Tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, table := range tables {
+		of := errs[table.Vendor()]
+		for _, row := range table.Rows {
+			facts, err := row.Facts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if of == nil || !facts.Session || row.Pattern() {
+				continue
+			}
+			seen[table.Vendor()]++
+			fails := fmt.Errorf("debit: %w", of(row))
+			if class := retry.Classifiers(retrysql.Classify, retry.DefaultClassifier)(fails); class != retry.Permanent && facts.Class == "permanent" {
+				t.Errorf("%s %s is %v to a call, want permanent", table.Name, row.Code, class)
+			}
+			h := retrytest.New(t, retry.Policy{NonIdempotent: true, MaxAttempts: 2})
+			_, _ = (&fake{}).tx(t.Context(), h.Policy, fails)
+			h.AssertAttempts(2)
+			if got := h.Attempts()[0].Class; got != retry.Unprocessed {
+				t.Errorf("%s %s is %v in a transaction, want unprocessed", table.Name, row.Code, got)
+			}
+		}
+	}
+	if seen["sqlite"] < 3 || seen["mysql"] < 4 || seen["sqlstate"] < 1 {
+		t.Errorf("only %v: these tables show little", seen)
+	}
+}
+
+// A mark, the policy's classifier and another error that is permanent go before that, and what no
+// table says stays as it is. The outer one of two transactions is repeated.
+func TestNewSessionMendsNothingElse(t *testing.T) {
+	over := &sqlite.Error{Extended: 516}
+	for name, tt := range map[string]struct {
+		begin, fn error
+		classify  retry.Classifier
+		attempts  int
+	}{
+		"BEGIN":              {begin: over, attempts: 2},
+		"wrapped":            {fn: errors.Join(errFlaky, over), attempts: 2},
+		"a violated key":     {fn: errors.Join(state("23505"), over), attempts: 1},
+		"a key, MySQL's":     {fn: errors.Join(&mysql.MySQLError{Number: 1062}, over), attempts: 1},
+		"marked":             {fn: retry.Stop(over), attempts: 1},
+		"answered":           {fn: retry.Answer(over), attempts: 1},
+		"the policy's":       {fn: over, classify: always(retry.Permanent), attempts: 1},
+		"no such host":       {begin: &net.DNSError{Err: "no such host", IsNotFound: true}, attempts: 1},
+		"of an inner run":    {fn: &retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{state("08506")}}, attempts: 2},
+		"a marked inner run": {fn: &retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{state("08506")}, Marked: true}, attempts: 1},
+	} {
+		h := retrytest.New(t, retry.Policy{NonIdempotent: true, MaxAttempts: 2, Classify: tt.classify})
+		_, _ = (&fake{begin: tt.begin}).tx(t.Context(), h.Policy, tt.fn)
+		if got := len(h.Attempts()); got != tt.attempts {
+			t.Errorf("%s: %d attempts, want %d", name, got, tt.attempts)
+		}
+	}
+	h := retrytest.New(t, retry.Policy{MaxAttempts: 2})
+	outer := 0
+	_, err := retrysql.TxOf(t.Context(), h.Policy, (&fake{}).Begin, func(ctx context.Context, _ *fake) (int, error) {
+		outer++
+		return (&fake{}).tx(ctx, retry.Policy{}, over)
+	})
+	if outer != 2 || err == nil {
+		t.Errorf("%d outer transactions, %v, want 2", outer, err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/clienterr/oracle"
 	"github.com/goretry/retry/retryqueue"
+	"github.com/goretry/retry/retrysql"
 )
 
 var raise = flag.Bool("raise", false, "raise floors.tsv to what is right now")
@@ -38,6 +39,15 @@ func again(t testing.TB, classify retry.Classifier, err error) bool {
 	return calls > 1
 }
 
+// inTx reports whether TxOf begins another transaction after one whose statement fails with err.
+func inTx(t testing.TB, classify retry.Classifier, err error) bool {
+	begun := 0
+	p := retry.Policy{NonIdempotent: true, MaxAttempts: 2, Classify: classify, Backoff: retry.Constant(0), Clock: &clockx.Virtual{}, MaxRetryAfter: time.Hour}
+	_, _ = retrysql.TxOf(t.Context(), p, func(context.Context) (*server, error) { begun++; return &server{}, nil },
+		func(context.Context, *server) (struct{}, error) { return struct{}{}, err })
+	return begun > 1
+}
+
 // dies reports whether a queue lets a message die at its first delivery.
 func dies(classify retry.Classifier, err error) bool {
 	d := retryqueue.Delivery{Number: 1}.After(retry.Policy{Classify: classify}, err)
@@ -45,7 +55,7 @@ func dies(classify retry.Classifier, err error) bool {
 }
 
 // TestVendorsCodes makes the real error of each client for each code of each vendor, and
-// compares what Do, Supervise and a queue make of it with the facts that the vendor's table
+// compares what Do, Supervise, a transaction and a queue make of it with the facts that the vendor's table
 // has. Where these contradict the vendor's own verdict, explained.tsv has to say why.
 func TestVendorsCodes(t *testing.T) {
 	explanations, err := oracle.Explained()
@@ -93,6 +103,9 @@ func TestVendorsCodes(t *testing.T) {
 					permanent := class == retry.Permanent
 					if got, want := again(t, v.classify, err), !permanent || facts.Session; got != want && !(follows && !permanent) {
 						t.Errorf("%s %s: %s is repeated by Supervise: %t, want %t", table.Name, s, c.name, got, want)
+					}
+					if got, want := inTx(t, v.classify, err), !permanent || facts.Session; got != want && !(follows && !permanent) {
+						t.Errorf("%s %s: %s is repeated by TxOf: %t, want %t", table.Name, s, c.name, got, want)
 					}
 					if got, want := dies(v.classify, err), permanent && facts.Message; got != want && !follows {
 						t.Errorf("%s %s: %s lets a message die: %t, want %t", table.Name, s, c.name, got, want)

@@ -10,7 +10,7 @@ const (
 	classBits Facts = 7
 
 	// Renewed says that a new session mends a permanent error: a connection, a cursor, a
-	// token, a lease, a member of a group. retry.Supervise begins one.
+	// token, a lease, a member of a group. retry.Supervise begins one, and so does a transaction.
 	Renewed Facts = 1 << 3
 
 	// Blames says that the content of the call is at fault: it fails in the same way whatever

@@ -104,6 +104,20 @@ func Database(err error) (f Facts, is bool) {
 	return k.Read(err, true).Facts, true
 }
 
+// Renews reports whether a table says of err itself that a new session mends it, with whatever else
+// it says. err must not be a nil pointer.
+func Renews(err error) bool {
+	if Text(err.Error()).Is(Renewed) || Code(err, "").Is(Renewed) {
+		return true
+	}
+	k := Of(reflect.TypeOf(err))
+	if k == nil {
+		return false
+	}
+	a := k.Read(err, true)
+	return a.Facts.Is(Renewed) || a.Facts == 0 && Status(a.Status, a.Hint != 0 || a.Timed).Is(Renewed)
+}
+
 // markers are methods that are not called, as errors of Docker and containerd have them: to have
 // one says it all. They are in the order in which they count.
 var markers = [...]struct {
