@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -154,11 +155,17 @@ func (m *memory) apply(a pace.Ask) (pace.Slots, error) {
 	return s, err
 }
 
-func (m *memory) News(context.Context) <-chan struct{} {
+func (m *memory) News(ctx context.Context) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := make(chan struct{}, 1)
 	m.news = append(m.news, c)
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.news = slices.DeleteFunc(m.news, func(other chan struct{}) bool { return other == c })
+		close(c)
+	})
 	return c
 }
 

@@ -17,6 +17,8 @@ import (
 //
 //	go model.Share(ctx, &retryredis.Store{Client: client, Key: "provider/model/key"})
 //
+// What s uses, such as the client, can be closed when Share has returned.
+//
 // All processes that share a Store must have the same Quota, Per and Burst. A call takes about one
 // round trip to the store: less if others wait with it, since who waits is given a time, and sleeps,
 // and two to three among a thousand processes with more calls than the quota allows. A process is
@@ -62,7 +64,27 @@ func (p *Pace) Share(ctx context.Context, s Store) error {
 		}
 		cancel()
 	}
+	p.await(ctx, news)
 	return context.Cause(ctx)
+}
+
+// await waits until the store's subscription has ended, but not for long.
+func (p *Pace) await(ctx context.Context, news <-chan struct{}) {
+	if news == nil {
+		return
+	}
+	limit, cancel := p.clock().WithTimeoutCause(context.WithoutCancel(ctx), pacing.Timeout, nil)
+	defer cancel()
+	for {
+		select {
+		case _, more := <-news:
+			if !more {
+				return
+			}
+		case <-limit.Done():
+			return
+		}
+	}
 }
 
 // join lets p wait for slots of a store.

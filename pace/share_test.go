@@ -351,3 +351,40 @@ func TestWaitForTheStoreIsNotKnown(t *testing.T) {
 		}
 	})
 }
+
+// subscribed is a store whose subscription takes so long to end.
+type subscribed struct {
+	memory
+	ends  time.Duration // negative: it never ends
+	ended atomic.Bool
+}
+
+func (s *subscribed) News(ctx context.Context) <-chan struct{} {
+	news := make(chan struct{}, 1)
+	context.AfterFunc(ctx, func() {
+		news <- struct{}{}
+		if s.ends >= 0 {
+			time.Sleep(s.ends)
+			s.ended.Store(true)
+			close(news)
+		}
+	})
+	return news
+}
+
+// Share returns when the store's subscription has ended, or half a second after ctx.
+func TestShareAwaitsTheEndOfNews(t *testing.T) {
+	for ends, want := range map[time.Duration]time.Duration{0: 0, 30 * time.Millisecond: 30 * time.Millisecond, -1: 500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			over := errors.New("over")
+			time.AfterFunc(time.Minute, func() { cancel(over) })
+			store, begin := &subscribed{ends: ends}, time.Now()
+			model := pace.Pace{Quota: 10}
+			err := model.Share(ctx, store)
+			if took := time.Since(begin) - time.Minute; err != over || took != want || store.ended.Load() != (ends >= 0) {
+				t.Errorf("a subscription that ends after %v: Share returns %v after %v, ended %v, want %v after %v", ends, err, took, store.ended.Load(), over, want)
+			}
+		})
+	}
+}

@@ -236,15 +236,16 @@ func (c *serverClock) now() float64 {
 }
 
 // News returns a channel that gets an element when a process has held the quota. What happens while
-// the connection is lost, it gets later. Elements that nobody has received yet are one. The
-// channel is never closed. When ctx ends, so does the subscription: at once, unless it is just
-// being made, which the timeout of the JetStream context limits.
+// the connection is lost, it gets later. Elements that nobody has received yet are one. When ctx
+// ends, so does the subscription: at once, unless it is just being made, which the timeout of the
+// JetStream context limits. Then the channel is closed.
 func (s *Store) News(ctx context.Context) <-chan struct{} {
 	news := make(chan struct{}, 1)
 	if s.set() {
 		// Errors are tried again after up to twenty seconds: the bucket may come back.
 		forever := retry.Policy{Name: "news", Classify: func(error) retry.Class { return retry.Transient }}
 		go func() {
+			defer close(news)
 			_ = retry.Supervise(ctx, forever, 0, func(ctx context.Context) error { return s.watch(ctx, news) })
 		}()
 	}

@@ -506,7 +506,10 @@ func TestNews(t *testing.T) {
 		b.watchers[1] <- nil
 		<-news
 		cancel()
-		synctest.Wait()
-		b.want(t, "stop k.news")
+		_, more := <-news
+		b.want(t, "stop k.news") // before the channel is closed
+		if more {
+			t.Error("news after the end")
+		}
 	})
 }

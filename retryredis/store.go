@@ -107,8 +107,9 @@ func parse(words []string) (pace.Slots, error) {
 
 // News returns a channel that gets an element when a process has held the quota, and when the
 // connection was lost and is back, since news may have been missed. Elements that nobody has
-// received yet are one. The channel is never closed. When ctx ends, so does the subscription:
-// at once, unless the client is just connecting, which it ends by its own timeouts.
+// received yet are one. When ctx ends, so does the subscription: at once, unless the client is just
+// connecting, which it ends by its own timeouts. Then the channel is closed. A client that is closed
+// before writes to standard error, in some versions.
 func (s *Store) News(ctx context.Context) <-chan struct{} {
 	news := make(chan struct{}, 1)
 	if s.set() {
@@ -118,6 +119,7 @@ func (s *Store) News(ctx context.Context) <-chan struct{} {
 }
 
 func (s *Store) listen(ctx context.Context, news chan<- struct{}) {
+	defer close(news)
 	sub := s.Client.Subscribe(ctx, s.Key)
 	defer sub.Close()
 	subscribed := false

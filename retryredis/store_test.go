@@ -1,13 +1,16 @@
 package retryredis_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -446,5 +449,75 @@ func TestNews(t *testing.T) {
 	case <-none:
 		t.Error("news of another quota")
 	default:
+	}
+}
+
+// watched is a connection that notes whether it has a subscription, and whether it is closed.
+type watched struct {
+	net.Conn
+	subscribed, closed atomic.Bool
+}
+
+func (c *watched) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("subscribe")) {
+		c.subscribed.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *watched) Close() error {
+	err := c.Conn.Close()
+	c.closed.Store(true)
+	return err
+}
+
+// When Share has returned, the subscription is closed, so the client can be closed. Some versions
+// of the client write of a subscription that they find closed.
+func TestShareEndsItsSubscription(t *testing.T) {
+	server := start(t)
+	for range 20 { // what is closed too late is seen now and then
+		var mu sync.Mutex
+		var conns []*watched
+		client := redis.NewClient(&redis.Options{Addr: server.addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			c := &watched{Conn: conn}
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, c)
+			return c, nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		model := pace.Pace{Quota: 10}
+		ended := make(chan error)
+		go func() { ended <- model.Share(ctx, &retryredis.Store{Client: client, Key: "k"}) }()
+		for end := time.Now().Add(patience); len(client.PubSubChannels(ctx, "*").Val()) < 1; {
+			if time.Now().After(end) {
+				t.Fatal("no subscription")
+			}
+		}
+		cancel()
+		if err := <-ended; err != context.Canceled {
+			t.Errorf("Share: %v", err)
+		}
+		mu.Lock()
+		subscriptions := 0
+		for _, c := range conns {
+			if c.subscribed.Load() {
+				subscriptions++
+				if !c.closed.Load() {
+					t.Error("Share has returned, and its subscription is open")
+				}
+			}
+		}
+		mu.Unlock()
+		if subscriptions == 0 {
+			t.Error("no connection had a subscription: this test shows nothing")
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
