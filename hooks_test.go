@@ -897,11 +897,13 @@ func TestAttemptSaysWhatFollows(t *testing.T) {
 		"refused":               {nil, []error{errDown, retry.Refuse(errDown)}, retry.ReasonRefused, 2},
 		"an answer":             {nil, []error{errDown, retry.Answer(errDown)}, retry.ReasonPermanent, 2},
 		"not idempotent":        {func(p *retry.Policy) { p.NonIdempotent = true }, []error{retry.Undone(errDown), errDown}, retry.ReasonNotIdempotent, 2},
-		"time":                  {func(p *retry.Policy) { p.MaxElapsed, p.Backoff = time.Second, retry.Schedule{time.Second, time.Nanosecond} }, []error{errDown}, retry.ReasonMaxElapsed, 2},
-		"a long hint":           {func(p *retry.Policy) { p.MaxRetryAfter = time.Minute }, []error{errDown, retry.After(errDown, time.Hour)}, retry.ReasonRetryAfter, 2},
-		"the budget":            {func(p *retry.Policy) { p.Budget = refusing{} }, []error{errDown}, retry.ReasonBudget, 1},
-		"canceled":              {nil, []error{errDown, canceled}, retry.ReasonCanceled, 2},
-		"a panic":               {nil, []error{errDown, nilError}, retry.ReasonPanic, 2},
+		"time": {func(p *retry.Policy) {
+			p.MaxElapsed, p.Backoff = time.Second, retry.Schedule{time.Second, time.Nanosecond}
+		}, []error{errDown}, retry.ReasonMaxElapsed, 2},
+		"a long hint": {func(p *retry.Policy) { p.MaxRetryAfter = time.Minute }, []error{errDown, retry.After(errDown, time.Hour)}, retry.ReasonRetryAfter, 2},
+		"the budget":  {func(p *retry.Policy) { p.Budget = refusing{} }, []error{errDown}, retry.ReasonBudget, 1},
+		"canceled":    {nil, []error{errDown, canceled}, retry.ReasonCanceled, 2},
+		"a panic":     {nil, []error{errDown, nilError}, retry.ReasonPanic, 2},
 	} {
 		for door, run := range doors {
 			for _, backoff := range []retry.Backoff{retry.Constant(0), retry.Constant(time.Millisecond)} {
