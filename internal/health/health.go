@@ -80,6 +80,9 @@ func (h *Health) Closed() bool { return h.left > 0 && h.left >= h.ramp() }
 // Well reports whether any number of attempts may start.
 func (h *Health) Well() bool { return h.left == 0 }
 
+// Trying reports whether attempts on probation, or on the ramp, are in flight.
+func (h *Health) Trying() bool { return h.left > 0 && h.flight > 0 }
+
 // Ready returns how long from now the next attempt may start, 0 if it may now. It may be sooner,
 // when one in flight ends.
 func (h *Health) Ready(now time.Time) (wait time.Duration) {
