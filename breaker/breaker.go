@@ -40,7 +40,8 @@ type Breaker struct {
 	mu     sync.Mutex
 	health health.Health
 	share  health.Share
-	clock  clockx.Clock // of the latest attempt; nil: there was none
+	clock  clockx.Clock   // of the latest attempt; nil: there was none
+	random func() float64 // of the one that enters or leaves; nil means math/rand/v2
 }
 
 // mostProbation is how long a refused attempt waits at most for one that is tried: until that fails
@@ -68,7 +69,8 @@ func (b *Breaker) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 			return retry.Pass{}, open(wait)
 		}
 	}
-	pass := retry.Pass{Round: b.health.Start(now, .5)}
+	b.random = e.Rand
+	pass := retry.Pass{Round: b.health.Start(now)}
 	if e.Rand != nil {
 		pass.Held = e.Rand
 	}
@@ -91,21 +93,15 @@ func (b *Breaker) Leave(p retry.Pass, x retry.Exit) {
 	if b == nil {
 		return
 	}
-	news := health.News{Ticket: p.Round, Outcome: outcomeOf(x)}
-	if news.Outcome == health.Failed {
-		random, _ := p.Held.(func() float64)
-		if random == nil {
-			random = rand.Float64
-		}
-		news.Random = random()
-	}
+	outcome := outcomeOf(x)
 	now := readings.Clock(x.Clock).Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.health.Rule.Evidence == nil {
-		b.health.Rule = health.Rule{Evidence: &b.share, Wait: wait}
+		b.health.Rule = health.Rule{Evidence: &b.share, Wait: b.wait}
 	}
-	b.health.End(now, news)
+	b.random, _ = p.Held.(func() float64)
+	b.health.End(now, health.News{Ticket: p.Round, Outcome: outcome})
 }
 
 func outcomeOf(x retry.Exit) health.Outcome {
@@ -119,9 +115,13 @@ func outcomeOf(x retry.Exit) health.Outcome {
 	return health.Failed
 }
 
-// wait returns how long a Breaker is open for the nth time since it was closed.
-func wait(n int, _ time.Duration, random float64) time.Duration {
-	return time.Duration((.8 + .4*random) * float64(health.Hold(n, 0, 0)))
+// wait returns how long b is open for the nth time since it was closed.
+func (b *Breaker) wait(n int, _ time.Duration) time.Duration {
+	random := b.random
+	if random == nil {
+		random = rand.Float64
+	}
+	return time.Duration((.8 + .4*random()) * float64(health.Hold(n, 0)))
 }
 
 // Open returns how long it is until the next attempt may start: 0 if the Breaker is closed, or half-open

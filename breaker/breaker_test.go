@@ -30,6 +30,7 @@ type tester struct {
 	breaker.Breaker
 	clock *clockx.Virtual
 	rand  float64
+	drawn int // random numbers
 }
 
 func newTester(t *testing.T) *tester {
@@ -38,7 +39,7 @@ func newTester(t *testing.T) *tester {
 
 // enter lets an attempt in, or returns the error of its refusal.
 func (b *tester) enter() (retry.Pass, error) {
-	return b.Enter(context.Background(), retry.Entry{Number: 1, Clock: b.clock, Rand: func() float64 { return b.rand }})
+	return b.Enter(context.Background(), retry.Entry{Number: 1, Clock: b.clock, Rand: func() float64 { b.drawn++; return b.rand }})
 }
 
 func (b *tester) admitted() retry.Pass {
@@ -211,6 +212,11 @@ func TestJitter(t *testing.T) {
 		b.rand = rand
 		b.ends(20, failure)
 		b.open(want)
+	}
+	b := newTester(t)
+	b.ends(19, failure)
+	if b.drawn > 0 { // it would change the waits of runs
+		t.Errorf("a closed breaker has drawn %d random numbers", b.drawn)
 	}
 	different := map[time.Duration]bool{}
 	for range 20 {

@@ -1,6 +1,6 @@
 // Package health decides when to stop calling what is down, when to try it, and how to come
 // back, for package pace (a hold), breaker, retryqueue (a gate) and failover (a target's rest).
-// It has no clock, no lock and no source of randomness: times and random numbers are given.
+// It has no clock, no lock and no source of randomness: it is given times, and waits.
 //
 // # Data
 //

@@ -9,9 +9,10 @@ type Rule struct {
 	Evidence Evidence
 
 	// Wait returns the nth wait since it was well, given what the server has asked for, 0 if
-	// nothing, and a random number in [0,1). If n is 0, only what was asked for counts: it
-	// lengthens a wait that has begun. Nil means Hold.
-	Wait func(n int, hint time.Duration, random float64) time.Duration
+	// nothing. If n is 0, only what was asked for counts: it lengthens a wait that has begun.
+	// It is called when a wait begins, and when an attempt on probation or on the ramp starts.
+	// Nil means Hold.
+	Wait func(n int, hint time.Duration) time.Duration
 
 	// Hang returns after how long the next attempt may start if one on probation does not
 	// end, given the wait before that one and the wait that is next. Nil means their sum:
@@ -44,7 +45,6 @@ type News struct {
 	Outcome Outcome
 	Hint    time.Duration // Failed, Broken: how long the server asks to wait. Nothing: how long at least until the next, if it was on probation
 	ID      string        // for Evidence that tells attempts apart
-	Random  float64       // for Rule.Wait, in [0,1)
 }
 
 // Health decides whether attempts at something may start: see the package documentation. The
@@ -98,16 +98,16 @@ func (h *Health) Ready(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// Start notes that an attempt starts, which may be one for which h is not Ready. random is for
-// Rule.Wait. The caller calls End with the ticket, or the attempt hangs.
-func (h *Health) Start(now time.Time, random float64) (ticket uint64) {
+// Start notes that an attempt starts, which may be one for which h is not Ready. The caller
+// calls End with the ticket, or the attempt hangs. If h is well, now may be zero.
+func (h *Health) Start(now time.Time) (ticket uint64) {
 	if h.left > 0 {
 		if h.full() && h.Ready(now) == 0 { // those in flight count as failed
 			h.wait, h.counted, h.flight = h.next, h.started, 0
 			h.waits++
 		}
 		h.flight++
-		h.next = h.waitFor(h.waits+1, 0, random)
+		h.next = h.waitFor(h.waits+1, 0)
 		h.hung = now.Add(h.hang())
 	}
 	h.started++
@@ -152,12 +152,12 @@ func (h *Health) failed(now time.Time, n News, current bool) {
 	switch {
 	case closed && (!current || ahead(now, h.due, h.wait)): // that is known
 		if n.Hint > 0 {
-			h.lengthen(now, h.waitFor(0, n.Hint, n.Random))
+			h.lengthen(now, h.waitFor(0, n.Hint))
 		}
 	case !current:
 	case closed, n.Outcome == Broken, h.left > 0 && h.Rule.Strict, h.evidence().Failed(now, n.ID):
 		h.waits++
-		h.close(now, h.waitFor(h.waits, n.Hint, n.Random))
+		h.close(now, h.waitFor(h.waits, n.Hint))
 	}
 }
 
@@ -201,12 +201,12 @@ func (h *Health) hang() time.Duration {
 	return h.wait + h.next
 }
 
-func (h *Health) waitFor(n int, hint time.Duration, random float64) time.Duration {
+func (h *Health) waitFor(n int, hint time.Duration) time.Duration {
 	wait := Hold
 	if h.Rule.Wait != nil {
 		wait = h.Rule.Wait
 	}
-	return min(wait(n, hint, random), mostWait)
+	return min(wait(n, hint), mostWait)
 }
 
 func (h *Health) evidence() Evidence {
@@ -218,7 +218,7 @@ func (h *Health) evidence() Evidence {
 
 // Hold is the wait of a Rule without one: the server's hint, at most 75 seconds. Without a hint it
 // is a second, and twice as long each time, up to a minute.
-func Hold(n int, hint time.Duration, _ float64) time.Duration {
+func Hold(n int, hint time.Duration) time.Duration {
 	if hint > 0 {
 		return min(hint, 75*time.Second)
 	}

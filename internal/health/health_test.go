@@ -22,7 +22,7 @@ func newPatient(t *testing.T, r Rule) *patient {
 }
 
 func (p *patient) after(d time.Duration) *patient { p.now = p.now.Add(d); return p }
-func (p *patient) start() uint64                  { return p.Health.Start(p.now, 0) }
+func (p *patient) start() uint64                  { return p.Health.Start(p.now) }
 func (p *patient) end(ticket uint64, o Outcome)   { p.End(p.now, News{Ticket: ticket, Outcome: o}) }
 func (p *patient) hint(ticket uint64, d time.Duration) {
 	p.End(p.now, News{Ticket: ticket, Outcome: Failed, Hint: d})
@@ -356,23 +356,6 @@ func TestHoldByOrder(t *testing.T) {
 	p.is("well")
 }
 
-// The random numbers of an attempt's start and end are those of the waits.
-func TestRandomNumbers(t *testing.T) {
-	h := Health{Rule: Rule{Evidence: &Row{Least: 1}, Wait: func(n int, hint time.Duration, r float64) time.Duration {
-		return time.Duration(n)*time.Second + time.Duration(r*1000)*time.Millisecond + hint
-	}}}
-	now := time.Unix(0, 0)
-	h.End(now, News{Ticket: h.Start(now, .9), Outcome: Failed, Hint: time.Minute, Random: .25})
-	if got, want := h.Ready(now), time.Minute+1250*time.Millisecond; got != want {
-		t.Errorf("Ready = %v, want %v", got, want)
-	}
-	now = now.Add(h.Ready(now))
-	h.Start(now, .5)
-	if got, want := h.Ready(now), time.Minute+1250*time.Millisecond+2500*time.Millisecond; got != want {
-		t.Errorf("beside one on probation Ready = %v, want %v", got, want)
-	}
-}
-
 // A reading that is older because its caller waited for a lock does not end a wait, nor a clock
 // that was set back keep anybody away.
 func TestOlderReadings(t *testing.T) {
@@ -396,7 +379,7 @@ func TestOlderReadings(t *testing.T) {
 // Waits of any length are waits.
 func TestEndlessWaits(t *testing.T) {
 	for _, d := range []time.Duration{math.MaxInt64, math.MinInt64} {
-		p := newPatient(t, Rule{Evidence: &Row{Least: 1}, Wait: func(n int, _ time.Duration, _ float64) time.Duration {
+		p := newPatient(t, Rule{Evidence: &Row{Least: 1}, Wait: func(n int, _ time.Duration) time.Duration {
 			if n == 1 {
 				return time.Second
 			}
@@ -594,7 +577,7 @@ func TestHealthAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		now = now.Add(time.Millisecond)
 		if h.Ready(now) == 0 {
-			h.End(now, News{Ticket: h.Start(now, .5), Outcome: Failed})
+			h.End(now, News{Ticket: h.Start(now), Outcome: Failed})
 		}
 	}); n != 0 {
 		t.Errorf("an attempt allocates %v times", n)

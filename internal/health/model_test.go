@@ -39,14 +39,11 @@ type model struct {
 	starts []int // the event with which each attempt started
 }
 
-// random is the random number of the model's waits.
-const random = .5
-
 func (m *model) wait(n int, hint time.Duration) time.Duration {
 	if m.rule.Wait != nil {
-		return m.rule.Wait(n, hint, random)
+		return m.rule.Wait(n, hint)
 	}
-	return Hold(n, hint, random)
+	return Hold(n, hint)
 }
 
 // read returns the spans so far.
@@ -330,11 +327,11 @@ var rules = map[string]func() Rule{
 	"score": func() Rule { return Rule{Evidence: &Score{Failures: 2}, Wait: doubling, Hang: next, Ramp: 3} },
 }
 
-func doubling(n int, hint time.Duration, r float64) time.Duration {
+func doubling(n int, hint time.Duration) time.Duration {
 	if n == 0 {
 		return min(hint, 20*time.Second)
 	}
-	return max(min(time.Second<<(n-1), 8*time.Second)*time.Duration(2*r), min(hint, 20*time.Second))
+	return max(min(time.Second<<(n-1), 8*time.Second), min(hint, 20*time.Second))
 }
 
 func asLong(wait, next time.Duration) time.Duration { return wait }
@@ -371,7 +368,7 @@ func play(t testing.TB, count string, next func() int, steps int) (closed, ramp,
 			m.events = append(m.events, event{kind: 'h', at: at, hold: d})
 		case op%3 == 0 && (wait == 0 || op/8%8 == 7) || len(flight) == 0: // one in eight is not asked to start
 			attempts++
-			tickets[attempts] = h.Start(at, random)
+			tickets[attempts] = h.Start(at)
 			flight = append(flight, attempts)
 			m.starts = append(m.starts, len(m.events))
 			m.events = append(m.events, event{kind: 's', at: at, attempt: attempts})
@@ -395,7 +392,7 @@ func play(t testing.TB, count string, next func() int, steps int) (closed, ramp,
 			if e.outcome > Passed && next()%8 == 0 {
 				e.hint = [...]time.Duration{time.Second, 10 * time.Second, time.Hour}[next()%3]
 			}
-			h.End(at, News{Ticket: tickets[e.attempt], Outcome: e.outcome, Hint: e.hint, ID: e.id, Random: random})
+			h.End(at, News{Ticket: tickets[e.attempt], Outcome: e.outcome, Hint: e.hint, ID: e.id})
 			m.events = append(m.events, e)
 		}
 		spans = m.read()
