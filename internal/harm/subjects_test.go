@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/internal/harm"
 	"github.com/goretry/retry/limit"
@@ -26,6 +27,7 @@ var subjects = []harm.Subject{
 	{Name: "pace.Pace, by headers", With: told, Against: "policy", Without: harm.Plain},
 	harm.Guarded("limit.Limit{}", func(*harm.Process) retry.Guard { return new(limit.Limit) }),
 	harm.Guarded("limit.Limit{Start}", func(p *harm.Process) retry.Guard { return &limit.Limit{Start: p.Peak} }),
+	harm.Guarded("breaker.Breaker{}", func(*harm.Process) retry.Guard { return new(breaker.Breaker) }),
 	{Name: "hedge.Hedge{}", With: hedged, Against: "policy", Without: harm.Plain},
 	{Name: "retry.EarnedBudget{}", With: earned, Against: "one attempt", Without: harm.Once},
 	{Name: "retryhttp.Transport", With: transport, Against: "Transport with a budget", Without: func(p *harm.Process) harm.Client {
