@@ -20,13 +20,7 @@ var ErrOpen error = open(0)
 // open is an ErrOpen with how long to wait.
 type open time.Duration
 
-func (e open) Error() string {
-	if e == 0 {
-		return "breaker: open"
-	}
-	return "breaker: open for " + max(time.Duration(e).Round(time.Millisecond), time.Millisecond).String()
-}
-
+func (open) Error() string               { return "breaker: open" } // without the time: texts of one kind are equal
 func (open) Is(target error) bool        { return target == ErrOpen }
 func (open) SafeToRetry() bool           { return true }           // nothing was sent
 func (open) ErrorType() string           { return "breaker.open" } // the error.type of telemetry

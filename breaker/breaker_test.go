@@ -319,7 +319,7 @@ func TestZeroAndNil(t *testing.T) {
 func TestErrOpen(t *testing.T) {
 	b := down(t)
 	_, err := b.enter()
-	if got, want := err.Error(), "breaker: open for 1s"; got != want {
+	if got, want := err.Error(), "breaker: open"; got != want {
 		t.Errorf("the refusal is %q, want %q", got, want)
 	}
 	if got, want := breaker.ErrOpen.Error(), "breaker: open"; got != want {
