@@ -53,6 +53,7 @@ func TestMemory(t *testing.T) {
 		fail(long(i)[1:], errors.New(long(i)), errors.New(long(i)[2:]))
 		page.ObserveBudget(long(i)[1:], observed{})
 		page.ObserveLimit(long(i)[1:], observed{})
+		page.ObserveBreaker(long(i)[1:], observed{})
 		page.ObserveHedge(long(i)[1:], observed{})
 		page.ObservePace(long(i)[1:], observed{})
 	}
@@ -141,7 +142,7 @@ func TestManyRunsUnderway(t *testing.T) {
 // As much as can be recorded, in characters that take the most space where they are
 // shown.
 func TestSizes(t *testing.T) {
-	const limit = 3 << 20
+	const limit = 13 << 18
 	characters := []string{`"`, "&", `\`, "\x00", "\u2028", "\xff"}
 	if !longTests {
 		characters = characters[:1] // RETRY_LONG=1 takes them all
@@ -177,6 +178,7 @@ func TestSizes(t *testing.T) {
 				name := text(i, 1000)
 				page.ObserveBudget(name, observed{balance: 1. / 3})
 				page.ObserveLimit(name, observed{inFlight: math.MaxInt32, places: math.MaxInt32})
+				page.ObserveBreaker(name, observed{wait: 123456789})
 				page.ObserveHedge(name, observed{wait: 123456789})
 				page.ObservePace(name, observed{balance: 1. / 3, wait: 123456789})
 				if i < 256/5 {

@@ -46,21 +46,28 @@ func keyOf(class retry.Class, guard, code, text string) uint64 {
 // refused reports whether an attempt did nothing because a guard let it not, of its own run
 // or of one within it. That is a consequence of other failures.
 func (f *failure) refused() bool {
-	return f.guard != "" || f.code == "limit.limited" || f.code == "retry.paced"
+	return f.guard != "" || f.code == "limit.limited" || f.code == "breaker.open" || f.code == "retry.paced"
 }
 
 // tallied is a cause with how many attempts of a second it has made fail.
 type tallied struct {
 	failure
-	at time.Duration // of the latest
-	n  uint32
+	at   time.Duration // of the latest
+	n    uint32
+	runs uint32 // that it has ended; with n 0 only the key is known
 }
 
 // cause is what attempts of an operation fail with.
 type cause struct {
 	failure
 	at    time.Duration // of the latest attempt
-	cells ring[uint32]  // attempts
+	cells ring[toll]
+}
+
+// toll is what a cause has cost in some time.
+type toll struct {
+	attempts uint32
+	runs     uint32 // that have failed because of the last of their attempts
 }
 
 // noteCause adds what was tallied in a second. A cause that there is no room for takes the
@@ -69,6 +76,8 @@ func (o *operation) noteCause(second int64, t *tallied) {
 	i := slices.IndexFunc(o.causes, func(c *cause) bool { return c.key == t.key })
 	switch {
 	case i >= 0:
+	case t.n == 0: // its place was taken since
+		return
 	case len(o.causes) < mostCauses:
 		i = len(o.causes)
 		o.causes = append(o.causes, &cause{failure: t.failure})
@@ -82,26 +91,28 @@ func (o *operation) noteCause(second int64, t *tallied) {
 		o.causes[i] = &cause{failure: t.failure}
 	}
 	c := o.causes[i]
-	if t.at >= c.at {
+	if t.at >= c.at && t.n > 0 {
 		c.at, c.failure = t.at, t.failure
 	}
 	for _, s := range spans {
 		if at := c.cells.begin(s, second/int64(s.second)); at != nil {
-			*at += t.n
+			at.attempts += t.n
+			at.runs += t.runs
 		}
 	}
 }
 
-// attempts returns how many attempts window i has.
-func (c *cause) attempts(i int, age time.Duration) (n uint64) {
+// tolls returns how many attempts window i has, and how many runs.
+func (c *cause) tolls(i int, age time.Duration) (attempts, runs uint64) {
 	s := spans[i]
 	newest := int64(age / (s.second * time.Second))
 	for j := range s.cells {
 		if at := c.cells.at(s, newest-int64(j)); at != nil {
-			n += uint64(*at)
+			attempts += uint64(at.attempts)
+			runs += uint64(at.runs)
 		}
 	}
-	return n
+	return attempts, runs
 }
 
 type causeReport struct {
@@ -112,6 +123,7 @@ type causeReport struct {
 	Refused  bool              `json:"refused,omitempty"`
 	Time     time.Time         `json:"time"`
 	Attempts map[string]uint64 `json:"attempts"`
+	Runs     map[string]uint64 `json:"runs"`
 }
 
 // refusedLast puts what failed before what was refused in consequence.
@@ -130,9 +142,9 @@ func refusedLast(a, b *causeReport) int {
 func (o *operation) causeReports(age time.Duration, at func(time.Duration) time.Time) []causeReport {
 	reports := []causeReport{}
 	for _, c := range o.causes {
-		r := causeReport{c.class.String(), c.guard, c.code, c.text, c.refused(), at(c.at), make(map[string]uint64, len(spans))}
+		r := causeReport{c.class.String(), c.guard, c.code, c.text, c.refused(), at(c.at), make(map[string]uint64, len(spans)), make(map[string]uint64, len(spans))}
 		for i, s := range spans {
-			r.Attempts[s.name] = c.attempts(i, age)
+			r.Attempts[s.name], r.Runs[s.name] = c.tolls(i, age)
 		}
 		reports = append(reports, r)
 	}

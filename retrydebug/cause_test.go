@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrydebug"
 )
@@ -30,11 +31,13 @@ func TestCauses(t *testing.T) {
 		p.MaxAttempts = 5
 		run(p, errors.New("read 10.0.0.1:41532: reset"), errors.New("read 10.0.0.17:9: reset"), state("17"), state("4711"), limit.ErrLimited)
 		run(p, retry.After(errDown, ms), errDown, retry.ErrRejected) // a poll is no failure
+		none := map[string]int{"10s": 0, "1m": 0, "1h": 0}
 		want := []cause{
-			{Class: "transient", Error: "connection refused", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
-			{Class: "throttled", Error: "connection refused", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
-			{Class: "transient", Code: "40P01", Error: "ERROR: deadlock, process 4711", Attempts: map[string]int{"10s": 2, "1m": 2, "1h": 2}},
-			{Class: "unprocessed", Code: "limit.limited", Refused: true, Error: "limit: too many attempts in flight", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
+			{Class: "transient", Error: "connection refused", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}, Runs: none},
+			{Class: "throttled", Error: "connection refused", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}, Runs: none},
+			{Class: "transient", Code: "40P01", Error: "ERROR: deadlock, process 4711", Attempts: map[string]int{"10s": 2, "1m": 2, "1h": 2}, Runs: none},
+			{Class: "unprocessed", Code: "limit.limited", Refused: true, Error: "limit: too many attempts in flight", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1},
+				Runs: map[string]int{"10s": 1, "1m": 1, "1h": 1}}, // it was the last of its run
 		}
 		check := func(when string) {
 			t.Helper()
@@ -56,6 +59,7 @@ func TestCauses(t *testing.T) {
 		for i := range want {
 			want[i].Attempts["10s"] = 0
 		}
+		want[3].Runs["10s"] = 0
 		check("after 20 s")
 		run(p.Named("other"), errDown)
 		check("after another operation's failure")
@@ -64,7 +68,7 @@ func TestCauses(t *testing.T) {
 		check("after one more")
 		time.Sleep(61 * time.Minute)
 		for i := range want {
-			want[i].Attempts = map[string]int{"10s": 0, "1m": 0, "1h": 0}
+			want[i].Attempts, want[i].Runs = none, none
 		}
 		check("after an hour")
 	})
@@ -110,12 +114,16 @@ func TestCausesGoFirst(t *testing.T) {
 				t.Errorf("%q is at %d, what fails at %d:\n%s", refusal, i, first, text)
 			}
 		}
-		if !strings.Contains(text, "limit: too many attempts in flight refused here limit.limited") {
-			t.Errorf("a refusal is not shown as one:\n%s", text)
+		run(p, breaker.ErrOpen, breaker.ErrOpen, breaker.ErrOpen)
+		all := text + parse(t, get(t, &page, "").Body).all("main")[0].words()
+		for _, want := range []string{"limit: too many attempts in flight refused here limit.limited", "breaker: open refused here breaker.open"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("a refusal is not shown as one: %q is not in\n%s", want, all)
+			}
 		}
 		r := read(t, &page)
 		causes := r.operation(t, "pay").Causes
-		if len(causes) != 2 || causes[0].Refused || !causes[1].Refused || !causes[1].Time.After(causes[0].Time) {
+		if len(causes) != 3 || causes[0].Refused || !causes[1].Refused || !causes[1].Time.After(causes[0].Time) {
 			t.Errorf("in the JSON what failed does not come before later refusals: %+v", causes)
 		}
 		if len(r.Failed) > 6 {

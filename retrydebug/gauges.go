@@ -17,14 +17,15 @@ import (
 	"github.com/goretry/retry/pace"
 )
 
-// gauges are the budgets, limits, hedges and paces that are observed, by the keys of their
-// names.
+// gauges are the budgets, limits, breakers, hedges and paces that are observed, by the keys of
+// their names.
 type gauges struct {
-	mu      sync.Mutex
-	budgets map[string]gauge[budget]
-	limits  map[string]gauge[limiter]
-	hedges  map[string]gauge[hedger]
-	paces   map[string]gauge[pacer]
+	mu       sync.Mutex
+	budgets  map[string]gauge[budget]
+	limits   map[string]gauge[limiter]
+	breakers map[string]gauge[breaker]
+	hedges   map[string]gauge[hedger]
+	paces    map[string]gauge[pacer]
 }
 
 type budget interface{ Balance() float64 }
@@ -38,6 +39,8 @@ type limiter interface {
 	InFlight() int
 	Places() int
 }
+
+type breaker interface{ Open() time.Duration }
 
 type hedger interface{ Wait() time.Duration }
 
@@ -71,11 +74,11 @@ func observe[V any](g *gauges, in *map[string]gauge[V], name string, observed ga
 	(*in)[strings.Clone(k)] = observed
 }
 
-// ObservePerKey is [Recorder.ObserveBudget], ObserveLimit, ObserveHedge or ObservePace for
-// all that keys has, by what a *T is. The page shows how many there are, and the five worst
-// with their keys: the budgets that have least, the fullest limits, the hedges that wait and
-// the paces that hold attempts back for longest. A nil keys removes that name. ObservePerKey
-// panics if a *T is none of these.
+// ObservePerKey is [Recorder.ObserveBudget], ObserveLimit, ObserveBreaker, ObserveHedge or
+// ObservePace for all that keys has, by what a *T is. The page shows how many there are, and the
+// five worst with their keys: the budgets that have least, the fullest limits, the hedges that
+// wait, the breakers that are open and the paces that hold attempts back for longest. A nil keys
+// removes that name. ObservePerKey panics if a *T is none of these.
 func ObservePerKey[T any](r *Recorder, name string, keys *retry.PerKey[T]) {
 	if r == nil {
 		return
@@ -87,12 +90,14 @@ func ObservePerKey[T any](r *Recorder, name string, keys *retry.PerKey[T]) {
 		observe(g, &g.budgets, name, gauge[budget]{parts: partsOf[budget](keys)}, remove)
 	case limiter:
 		observe(g, &g.limits, name, gauge[limiter]{parts: partsOf[limiter](keys)}, remove)
+	case breaker:
+		observe(g, &g.breakers, name, gauge[breaker]{parts: partsOf[breaker](keys)}, remove)
 	case pacer: // before hedger, whose method it has
 		observe(g, &g.paces, name, gauge[pacer]{parts: partsOf[pacer](keys)}, remove)
 	case hedger:
 		observe(g, &g.hedges, name, gauge[hedger]{parts: partsOf[hedger](keys)}, remove)
 	default:
-		panic(fmt.Sprintf("retrydebug: %T is no budget, limit, hedge or pace", (*T)(nil)))
+		panic(fmt.Sprintf("retrydebug: %T is no budget, limit, breaker, hedge or pace", (*T)(nil)))
 	}
 }
 
@@ -270,6 +275,21 @@ func (r *limitReport) badness() float64 {
 	}
 	return float64(*r.InFlight) / float64(max(*r.Places, 1))
 }
+
+type breakerReport struct {
+	header[breakerReport]
+	Open *float64 `json:"open"` // 0: it admits the next attempt
+}
+
+func readBreaker(b breaker) (r breakerReport) {
+	r.Open = safely(func() (float64, bool) {
+		d := b.Open()
+		return d.Seconds(), d >= 0
+	})
+	return r
+}
+
+func (r *breakerReport) badness() float64 { return orLeast(r.Open) }
 
 type hedgeReport struct {
 	header[hedgeReport]

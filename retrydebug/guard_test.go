@@ -2,7 +2,9 @@ package retrydebug_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,10 +101,12 @@ func TestRefusals(t *testing.T) {
 		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
 		at := 0
 		for _, want := range []string{
-			"pay fails in 100% of its runs: limit: too many attempts in flight . They end with: guard 100%.",
+			"pay : limit.Limit refuses 100% of 104 runs in the last 20.9s.",
+			"91% of all 114 runs failed. 0.09 attempts per run.",
+			"pay fails in 100% of its runs: limit.Limit refuses 100% . They end with: guard 100%.",
 			"limit.Limit refused 312 attempts of pay in the last ",
 			"What attempts fail with",
-			"pay 312 limit: too many attempts in flight refused by limit.Limit limit.limited",
+			"pay 104 limit: too many attempts in flight refused by limit.Limit limit.limited 312 ",
 			"Last runs that failed",
 			"pay limit: too many attempts in flight guard 200ms, 0 attempts, waited 200ms the last of 104 like it",
 			"limit.Limit refused attempt 1 3 times: limit: too many attempts in flight · wait 200ms",
@@ -131,9 +135,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A guard that refuses because attempts have failed does not hide why they fail: that goes
-// before the refusals, though these are more.
-func TestWhatFailsGoesBeforeRefusals(t *testing.T) {
+// A guard that refuses because attempts have failed does not hide why they fail.
+func TestRefusalsDoNotHideWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var page retrydebug.Recorder
 		p := policy(&page, "pay")
@@ -145,15 +148,200 @@ func TestWhatFailsGoesBeforeRefusals(t *testing.T) {
 		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
 		at := 0
 		for _, want := range []string{
-			"pay fails in 100% of its runs: connection refused . They end with: guard 100%.",
+			"pay : retrydebug_test.plan refuses 100% of 10 runs in the last ",
+			"pay fails in 100% of its runs: retrydebug_test.plan refuses 100%; attempts fail with: connection refused . They end with: guard 100%.",
 			"retrydebug_test.plan refused 30 attempts of pay",
-			"pay 10 connection refused", "pay 30 limit: too many attempts in flight refused by retrydebug_test.plan",
+			"pay 10 limit: too many attempts in flight refused by retrydebug_test.plan limit.limited 30 ", "pay 0 connection refused transient 10 ",
 		} {
 			i := strings.Index(words[at:], want)
 			if i < 0 {
 				t.Fatalf("%q is not in, or not after the others:\n%s", want, words)
 			}
 			at += i
+		}
+	})
+}
+
+// stops is a guard that ends runs.
+type stops struct{ plan }
+
+func (s *stops) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	return retry.Pass{}, retry.Stop(errors.New("no"))
+}
+
+// If guards end at least half of the runs that fail, the headline says which, and of which
+// operation. Otherwise it says how many failed.
+func TestHeadline(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limited, stopped, failed, well int // runs of complete
+		others                         int // runs of search that fail
+		want                           []string
+	}{
+		"a guard alone":            {limited: 4, want: []string{"complete : limit.Limit refuses 100% of 4 runs in the last 3.00s. 0.00 attempts per run."}},
+		"a guard, and some are ok": {limited: 98, well: 2, want: []string{"complete : limit.Limit refuses 98% of 100 runs in the last 3.00s."}},
+		"a guard, and the server":  {limited: 97, failed: 1, well: 2, want: []string{"complete : limit.Limit refuses 97% of 100 runs in the last 3.00s, the server fails 1%."}},
+		"half":                     {limited: 2, failed: 2, want: []string{"complete : limit.Limit refuses 50% of 4 runs in the last 3.00s, the server fails 50%."}},
+		"two guards":               {limited: 6, stopped: 3, failed: 1, want: []string{"complete : limit.Limit refuses 60% of 10 runs in the last 3.00s, retrydebug_test.stops 30%, the server fails 10%."}},
+		"the server more":          {limited: 2, failed: 3, well: 5, want: []string{"50% of 10 runs failed in the last 3.00s.", "complete fails in 50% of its runs: limit.Limit refuses 20%, the server fails 30%; attempts fail with: connection refused . They end with:"}},
+		"another operation": {limited: 6, others: 4, want: []string{"complete : limit.Limit refuses 100% of 6 runs in the last 3.00s.", "100% of all 10 runs failed.",
+			"complete fails in 100% of its runs", "limit.Limit refused 6 attempts of complete", "search fails in 100% of its runs"}},
+		"another operation is more": {limited: 4, others: 6, want: []string{"100% of 10 runs failed in the last 3.00s.", "search fails in 100% of its runs: connection refused", "complete fails in 100% of its runs: limit.Limit refuses 100%"}},
+		"nothing":                   {well: 1, want: []string{"No run failed in the last 3.00s."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var page retrydebug.Recorder
+				started := time.Now()
+				page.Hooks()
+				make := func(n int, name string, g retry.Guard, err error) {
+					for range n {
+						p := policy(&page, name)
+						p.MaxAttempts, p.Guards = 1, []retry.Guard{g}
+						_ = retry.Run(t.Context(), p, func(context.Context) error { return err })
+					}
+				}
+				make(tt.limited, "complete", full(t), nil)
+				make(tt.stopped, "complete", &stops{}, nil)
+				make(tt.failed, "complete", nil, errDown)
+				make(tt.well, "complete", nil, nil)
+				make(tt.others, "search", nil, errDown)
+				time.Sleep(3*time.Second - time.Since(started))
+				words := parse(t, get(t, &page, "").Body).all("main")[0].words()
+				at := 0
+				for _, want := range tt.want {
+					i := strings.Index(words[at:], want)
+					if i < 0 || want == tt.want[0] && i > 0 {
+						t.Fatalf("%q is not in, or not after the others:\n%s", want, words)
+					}
+					at += i
+				}
+			})
+		})
+	}
+}
+
+// Lines are in the order of the runs that were lost, and loud if that is a twentieth or more.
+func TestLoudness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		for name, n := range map[string][2]int{"few": {24, 1000}, "most": {18, 20}, "twentieth": {10, 200}} {
+			p := policy(&page, name)
+			p.MaxAttempts = 1
+			for i := range n[1] {
+				_ = retry.Run(t.Context(), p, func(context.Context) error {
+					if i < n[0] {
+						return errDown
+					}
+					return nil
+				})
+			}
+		}
+		body := parse(t, get(t, &page, "").Body)
+		var got []string
+		for _, p := range body.all("p") {
+			if words := p.words(); strings.Contains(words, "fail") {
+				got = append(got, p.attrs["class"]+": "+strings.SplitN(words, ":", 2)[0])
+			}
+		}
+		want := []string{"headline some: 4% of 1220 runs failed in the last <0.1ms.", "some: few fails in 2% of its runs", "bad: most fails in 90% of its runs", "bad: twentieth fails in 5% of its runs"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\nwant %q", got, want)
+		}
+		got = nil
+		for _, td := range body.all("td") {
+			if words := td.words(); words == "2%" || words == "90%" || words == "5%" {
+				got = append(got, td.attrs["class"]+": "+words)
+			}
+		}
+		if want := []string{"n some: 2%", "n bad: 90%", "n bad: 5%"}; !slices.Equal(got, want) {
+			t.Errorf("%q\nwant %q", got, want)
+		}
+	})
+}
+
+// A run counts for what its last attempt has failed with, or was refused by, also if that was
+// long before its end.
+func TestRunsOfCauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "op")
+		p.MaxAttempts, p.Backoff = retry.Unlimited, retry.Constant(10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		n := 0
+		_ = retry.Run(ctx, p, func(context.Context) error { n++; return []error{errDown, retry.After(errDown, 0)}[n-1] })
+		p.MaxAttempts, p.Guards = 1, []retry.Guard{full(t)}
+		run(p)
+		time.Sleep(time.Second)
+		r := read(t, &page)
+		var got []string
+		for _, c := range r.operation(t, "op").Causes {
+			got = append(got, fmt.Sprint(c.Class, " ", c.Guard, ": ", c.Runs["1m"], " of ", c.Attempts["1m"]))
+		}
+		if want := []string{"throttled : 1 of 1", "transient : 0 of 1", "unprocessed limit.Limit: 1 of 1"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// What guards refuse is not as loud as the rest if no run is lost by it.
+func TestRefusalsThatCostNoRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "spared")
+		p.Guards = []retry.Guard{&plan{limit.ErrLimited}}
+		run(p)
+		p = policy(&page, "lost")
+		p.MaxAttempts, p.Guards = 1, []retry.Guard{&plan{limit.ErrLimited}}
+		run(p)
+		var got []string
+		for _, tr := range parse(t, get(t, &page, "").Body).all("tr") {
+			if words := tr.words(); strings.Contains(words, "refused by") {
+				got = append(got, tr.attrs["class"]+": "+strings.SplitN(words, " ", 2)[0])
+			}
+		}
+		if want := []string{": lost", "muted: spared"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// A cause whose place was taken before its run ended is forgotten, and one that was not keeps its
+// text.
+func TestCausesOfRunsThatEndLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		h := page.Hooks()
+		end := func(text string) (end func()) {
+			ctx := h.Start(t.Context(), retry.Policy{Name: "op"})
+			a := retry.Attempt{Number: 1, Start: time.Now()}
+			h.Attempt(ctx, a)
+			a.Err, a.Class = errors.New(text), retry.Transient
+			h.AttemptDone(ctx, a)
+			return func() { h.Done(ctx, retry.Summary{Attempts: 1, Reason: retry.ReasonMaxAttempts, Err: a.Err}) }
+		}
+		causes := func() (all []string) {
+			r := read(t, &page)
+			for _, c := range r.operation(t, "op").Causes {
+				all = append(all, fmt.Sprint(c.Error, " ", c.Runs["1m"], " of ", c.Attempts["1m"]))
+			}
+			slices.Sort(all)
+			return all
+		}
+		first, second := end("a"), end("b")
+		causes() // counts what was met
+		second()
+		if got, want := causes(), []string{"a 0 of 1", "b 1 of 1"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		time.Sleep(time.Second)
+		for _, text := range []string{"c", "d", "e", "f"} {
+			end(text)()
+		}
+		causes()
+		first()
+		if got, want := causes(), []string{"c 1 of 1", "d 1 of 1", "e 1 of 1", "f 1 of 1"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }

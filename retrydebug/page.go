@@ -104,8 +104,7 @@ type pageData struct {
 	PID         int
 	Now, Age    string
 	Links       []link
-	Headline    string
-	Bad         bool
+	Headline    sentence
 	Said        []sentence
 	Window      string
 	Causes      []causeRow
@@ -121,14 +120,39 @@ type pageData struct {
 	Longest     string // of the failed runs, the width of their bars
 }
 
-// sentence is a line below the headline.
+// sentence is the headline, or a line below it.
 type sentence struct {
-	Bad    bool
-	Before string
-	Named  bool // Name stands between Before and Text
-	name
-	Text         string
-	Cause, After string // an error, and what stands after it
+	Loud  string // see loudness
+	Parts []part
+	After string // which is not loud
+	lost  uint64 // runs: lines are in the order of these
+}
+
+// part is a text of the page's, or a name or an error's text.
+type part struct {
+	Text  string
+	Named bool
+}
+
+func (s *sentence) say(text string)   { s.Parts = append(s.Parts, part{Text: text}) }
+func (s *sentence) name(name string)  { s.Parts = append(s.Parts, part{name, true}) }
+func (s *sentence) of(operation name) { s.name(cmp.Or(operation.Name, "(no name)")) }
+
+// about returns a loud sentence about what has a name.
+func about(name, text string) sentence {
+	return sentence{Loud: "bad", Parts: []part{{name, true}, {Text: text}}}
+}
+
+// loudness returns a class of the style: "bad" if so many of all are many, "some" if they are few, and
+// "" if there are none. The bound is that of the alert RetryFailing.
+func loudness(n, all uint64) string {
+	switch {
+	case n == 0:
+		return ""
+	case 20*n < all:
+		return "some"
+	}
+	return "bad"
 }
 
 // name is an operation's.
@@ -140,7 +164,8 @@ type name struct {
 type operationRow struct {
 	name
 	Failed, Retried, FirstTry string
-	Failing, Retrying         bool
+	Loud                      string // of Failed
+	Retrying                  bool
 	Rate, Attempts, P50, P99  string
 	Chart                     *chart
 	Live                      int
@@ -153,7 +178,8 @@ type operationRow struct {
 type causeRow struct {
 	name
 	Refused                        bool
-	Attempts                       uint64
+	Spared                         bool // a guard has refused attempts, and no run has ended by that
+	Runs, Attempts                 uint64
 	Class, Guard, Code, Error, Ago string
 }
 
@@ -273,7 +299,7 @@ func (v view) operations(d *pageData, rep *report, told told) {
 		w := v.window(o)
 		row := operationRow{
 			name: name{o.Name, o.Other}, Failed: share(w.failing(), w.Runs), Retried: share(w.AfterRetry, w.Runs), FirstTry: share(w.FirstTry, w.Runs),
-			Failing: w.failing() > 0, Retrying: w.AfterRetry > 0, Live: o.Live, Waiting: o.Waiting,
+			Loud: loudness(w.failing(), w.Runs), Retrying: w.AfterRetry > 0, Live: o.Live, Waiting: o.Waiting,
 			Rate: "0", Attempts: "–", P50: "–", P99: "–", Reasons: reasonsOf(w, true),
 		}
 		if w.Runs > 0 {
@@ -300,6 +326,9 @@ const mostCauseRows = 20
 // attempts returns how many attempts a cause has made fail in the window.
 func (v view) attempts(c *causeReport) uint64 { return c.Attempts[spans[v.span].name] }
 
+// lost returns how many runs a cause has ended in the window.
+func (v view) lost(c *causeReport) uint64 { return c.Runs[spans[v.span].name] }
+
 // compareCauses puts what failed before what was refused in consequence, and then the
 // more frequent first.
 func (v view) compareCauses(a, b *causeReport) int {
@@ -321,56 +350,102 @@ func (v view) causes(d *pageData, rep *report, told told) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return v.compareCauses(a.causeReport, b.causeReport) })
+	slices.SortStableFunc(all, func(a, b found) int {
+		return cmp.Or(cmp.Compare(v.lost(b.causeReport), v.lost(a.causeReport)), v.compareCauses(a.causeReport, b.causeReport))
+	})
 	if more := len(all) - mostCauseRows; more > 0 {
 		d.MoreCauses = count(more, "further error") + " in the JSON."
 		all = all[:mostCauseRows]
 	}
 	for _, c := range all {
-		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, v.attempts(c.causeReport), c.Class, c.Guard, c.Code, told.error(c.of.Name, c.Error), brief(rep.Now.Sub(c.Time))})
+		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, c.Refused && v.lost(c.causeReport) == 0, v.lost(c.causeReport), v.attempts(c.causeReport), c.Class, c.Guard, c.Code, told.error(c.of.Name, c.Error), brief(rep.Now.Sub(c.Time))})
 	}
 }
 
-// cause returns what attempts of o mostly fail with in the window, or "".
-func (v view) cause(o *operationReport) string {
-	var most *causeReport
+// cause returns what attempts of o mostly fail with in the window, or nil.
+func (v view) cause(o *operationReport) (most *causeReport) {
 	for i := range o.Causes {
 		if c := &o.Causes[i]; v.attempts(c) > 0 && (most == nil || v.compareCauses(c, most) < 0) {
 			most = c
 		}
 	}
-	if most == nil {
-		return ""
-	}
-	return most.Error
+	return most
 }
 
-// refusals is how many attempts of an operation a guard has refused.
+// refusals is how many attempts of an operation a guard has refused, and how many runs it has ended by that.
 type refusals struct {
-	guard, operation string
-	attempts         uint64
+	guard          string
+	of             *operationReport
+	attempts, runs uint64
+}
+
+// compare puts those first that have ended more runs.
+func (r refusals) compare(o refusals) int {
+	return cmp.Or(cmp.Compare(o.runs, r.runs), cmp.Compare(o.attempts, r.attempts))
 }
 
 // refusals returns those of the window, the most first.
 func (v view) refusals(rep *report) (all []refusals) {
 	for i := range rep.Operations {
-		o := &rep.Operations[i]
-		first := len(all)
-		for j := range o.Causes {
-			c := &o.Causes[j]
-			if c.Guard == "" || v.attempts(c) == 0 {
-				continue
-			}
-			k := first + slices.IndexFunc(all[first:], func(g refusals) bool { return g.guard == c.Guard })
-			if k < first {
-				k = len(all)
-				all = append(all, refusals{guard: c.Guard, operation: o.Name})
-			}
-			all[k].attempts += v.attempts(c)
+		all = append(all, v.refusalsOf(&rep.Operations[i])...)
+	}
+	slices.SortStableFunc(all, refusals.compare)
+	return all
+}
+
+// refusalsOf returns those of an operation.
+func (v view) refusalsOf(o *operationReport) (all []refusals) {
+	for j := range o.Causes {
+		c := &o.Causes[j]
+		if c.Guard == "" || v.attempts(c) == 0 && v.lost(c) == 0 {
+			continue
+		}
+		k := slices.IndexFunc(all, func(g refusals) bool { return g.guard == c.Guard })
+		if k < 0 {
+			k = len(all)
+			all = append(all, refusals{guard: c.Guard, of: o})
+		}
+		all[k].attempts += v.attempts(c)
+		all[k].runs += v.lost(c)
+	}
+	slices.SortStableFunc(all, refusals.compare)
+	return all
+}
+
+// guarded returns how many runs of o guards have ended.
+func (v view) guarded(o *operationReport) uint64 {
+	return v.window(o).Reasons[retry.ReasonGuard.String()]
+}
+
+// blame says what part of the runs of o each guard refuses, the most first, and which the server fails. of
+// stands behind the first. blame reports false, and says nothing, if no guard has ended a run.
+func (v view) blame(said *sentence, o *operationReport, of string) bool {
+	w := v.window(o)
+	guarded := v.guarded(o)
+	if guarded == 0 {
+		return false
+	}
+	left, verb := guarded, " refuses "
+	for _, r := range v.refusalsOf(o) {
+		n := min(r.runs, left)
+		if n == 0 {
+			continue
+		}
+		left -= n
+		said.name(r.guard)
+		said.say(verb + share(n, w.Runs) + of)
+		verb, of = " ", ""
+		if left > 0 || w.failing() > guarded {
+			said.say(", ")
 		}
 	}
-	slices.SortStableFunc(all, func(a, b refusals) int { return cmp.Compare(b.attempts, a.attempts) })
-	return all[:min(len(all), worst)]
+	if left > 0 {
+		said.say("guards refuse " + share(left, w.Runs) + of)
+	}
+	if failed := w.failing(); failed > guarded {
+		said.say("the server fails " + share(failed-guarded, w.Runs))
+	}
+	return true
 }
 
 // worst is how many operations, guards, budgets and limits are named below the headline.
@@ -378,67 +453,80 @@ const worst = 5
 
 // say fills the headline and what stands below it. chosen is what the reader has asked for.
 func (v view) say(d *pageData, rep *report, chosen view, told told) {
-	var runs, failed, retried, attempts uint64
+	var runs, failed, guarded, retried, attempts uint64
 	for i := range rep.Operations {
-		w := v.window(&rep.Operations[i])
+		o := &rep.Operations[i]
+		w := v.window(o)
 		runs, failed, retried, attempts = runs+w.Runs, failed+w.failing(), retried+w.AfterRetry, attempts+w.Attempts
+		guarded += v.guarded(o)
 	}
 	in := "in the last " + spans[v.span].long
 	if age := rep.Now.Sub(rep.Since); age < time.Duration(spans[v.span].cells)*spans[v.span].second*time.Second {
 		in = "in the last " + brief(age)
 	}
+	refusals := v.refusals(rep)
+	d.Headline.Loud = loudness(failed, runs)
+	ofAll := ""
 	switch {
 	case len(rep.Operations) == 0:
-		d.Headline = "Nothing is recorded yet: no policy with these hooks has been used."
+		d.Headline.say("Nothing is recorded yet: no policy with these hooks has been used.")
 	case runs == 0:
-		d.Headline = "No run ended " + in + "."
+		d.Headline.say("No run ended " + in + ".")
 	case failed == 0:
-		d.Headline = "No run failed " + in + "."
+		d.Headline.say("No run failed " + in + ".")
+	case 2*guarded >= failed && len(refusals) > 0:
+		o := refusals[0].of
+		w := v.window(o)
+		d.Headline.Loud = loudness(w.failing(), w.Runs)
+		d.Headline.of(name{o.Name, o.Other})
+		d.Headline.say(": ")
+		v.blame(&d.Headline, o, " of "+count(int(w.Runs), "run")+" "+in)
+		d.Headline.say(".")
+		if len(rep.Operations) > 1 {
+			ofAll = share(failed, runs) + " of all " + count(int(runs), "run") + " failed. "
+		}
 	default:
-		d.Bad = true
-		d.Headline = share(failed, runs) + " of " + count(int(runs), "run") + " failed " + in + "."
+		d.Headline.say(share(failed, runs) + " of " + count(int(runs), "run") + " failed " + in + ".")
 	}
+	add := func(s sentence) { d.Said = append(d.Said, s) }
 	if v != chosen {
-		d.Said = append(d.Said, sentence{Text: "No run ended in the last " + spans[chosen.span].long + "."})
+		add(sentence{After: "No run ended in the last " + spans[chosen.span].long + "."})
 	}
 	if runs > 0 {
 		text := fmt.Sprintf("%.2f attempts per run.", float64(attempts)/float64(runs))
 		if retried > 0 {
 			text = fmt.Sprintf("%s needed retries. %s", share(retried, runs), text)
 		}
-		d.Said = append(d.Said, sentence{Text: text})
+		add(sentence{After: ofAll + text})
 	}
+	var lines []sentence
 	for i := range rep.Operations[:min(len(rep.Operations), worst)] {
-		o := &rep.Operations[i]
-		if w := v.window(o); w.failing() > 0 {
-			said := sentence{Bad: true, Named: true, name: name{o.Name, o.Other},
-				Text: fmt.Sprintf("fails in %s of its runs", share(w.failing(), w.Runs)), Cause: told.error(o.Name, v.cause(o)), After: ". They end with: " + reasonsOf(w, w.failing() > w.Failed) + "."}
-			if said.Cause != "" {
-				said.Text += ": "
-			}
-			d.Said = append(d.Said, said)
+		if o := &rep.Operations[i]; v.window(o).failing() > 0 {
+			lines = append(lines, v.failing(o, told))
 		}
 	}
-	for _, g := range v.refusals(rep) {
-		said := sentence{Bad: true, Named: true, name: name{Name: g.guard}, Text: fmt.Sprintf("refused %s", count(int(g.attempts), "attempt"))}
-		if g.operation != "" {
-			said.Text += " of "
-			said.Cause = g.operation
+	for _, r := range refusals[:min(len(refusals), worst)] {
+		if r.attempts > 0 {
+			said := sentence{Loud: cmp.Or(loudness(r.runs, v.window(r.of).Runs), "some"), lost: r.runs, After: " " + in + "."}
+			said.name(r.guard)
+			said.say(" refused " + count(int(r.attempts), "attempt") + " of ")
+			said.of(name{r.of.Name, r.of.Other})
+			lines = append(lines, said)
 		}
-		said.After = " " + in + "."
-		d.Said = append(d.Said, said)
 	}
+	slices.SortStableFunc(lines, func(a, b sentence) int { return cmp.Compare(b.lost, a.lost) })
+	d.Said = append(d.Said, lines...)
 	empty := 0
 	for _, b := range byPart(rep.Budgets) {
 		if b.Balance == nil || *b.Balance >= .1 && !b.short() || empty == worst {
 			continue
 		}
 		empty++
-		text := "has almost no budget left for retries."
+		text := " has almost no budget left for retries."
 		if b.short() {
-			text = "has no budget left for retries."
+			text = " has no budget left for retries."
 		}
-		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: b.Name}, Text: text})
+		add(about(b.Name, text))
 	}
 	full := 0
 	for _, l := range byPart(rep.Limits) {
@@ -446,20 +534,52 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 			continue
 		}
 		full++
-		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: l.Name},
-			Text: fmt.Sprintf("is full: %d of %d places are taken.", *l.InFlight, *l.Places)})
+		add(about(l.Name, fmt.Sprintf(" is full: %d of %d places are taken.", *l.InFlight, *l.Places)))
+	}
+	open := 0
+	for _, b := range byPart(rep.Breakers) {
+		if b.Open == nil || *b.Open == 0 || open == worst {
+			continue
+		}
+		open++
+		add(about(b.Name, " is open: the next attempt may start in "+seconds(*b.Open)+"."))
 	}
 	wrong := 0
 	for _, p := range byPart(rep.Paces) {
 		if text := p.wrong(); text != "" && wrong < worst {
 			wrong++
-			d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: p.Name}, Text: text})
+			add(about(p.Name, " "+text))
 		}
 	}
 	if len(rep.Live.Oldest) > 0 {
 		n := rep.Live.Oldest[0]
-		d.Said = append(d.Said, sentence{Named: true, name: name{Name: n.Name}, Text: "has the oldest run underway: " + seconds(n.Age) + "."})
+		var said sentence
+		said.of(name{Name: n.Name})
+		said.After = " has the oldest run underway: " + seconds(n.Age) + "."
+		add(said)
 	}
+}
+
+// failing says how many runs of o fail, and why.
+func (v view) failing(o *operationReport, told told) sentence {
+	w := v.window(o)
+	said := sentence{Loud: loudness(w.failing(), w.Runs), lost: w.failing(), After: ". They end with: " + reasonsOf(w, w.failing() > w.Failed) + "."}
+	said.of(name{o.Name, o.Other})
+	said.say(" fails in " + share(w.failing(), w.Runs) + " of its runs")
+	cause := v.cause(o)
+	if v.guarded(o) > 0 {
+		said.say(": ")
+		v.blame(&said, o, "")
+		if cause == nil || cause.Refused {
+			return said
+		}
+		said.say("; attempts fail with")
+	}
+	if cause != nil {
+		said.say(": ")
+		said.name(told.error(o.Name, cause.Error))
+	}
+	return said
 }
 
 // reasonsOf returns why runs ended, as shares of all, the most frequent first: those
@@ -572,6 +692,17 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 			item.Text = fmt.Sprintf("%d of %d in flight", *l.InFlight, *l.Places)
 		}
 		add(item, l.Parts, "fullest")
+	}
+	for _, b := range byPart(rep.Breakers) {
+		item := gaugeItem{Kind: "breaker", Name: b.Name, Text: "–"}
+		switch {
+		case b.Open == nil:
+		case *b.Open > 0:
+			item.Text = "open, next attempt in " + seconds(*b.Open)
+		default:
+			item.Text = "admits attempts"
+		}
+		add(item, b.Parts, "longest open")
 	}
 	for _, h := range byPart(rep.Hedges) {
 		item := gaugeItem{Kind: "hedge", Name: h.Name, Text: "–"}

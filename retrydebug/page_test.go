@@ -167,6 +167,7 @@ func fill(t testing.TB, page *retrydebug.Recorder, text string) {
 	page.Trace = func(context.Context) string { return text }
 	page.ObserveBudget(text, observed{balance: .05})
 	page.ObserveLimit(text, observed{inFlight: 3, places: 3})
+	page.ObserveBreaker(text, observed{wait: ms})
 	page.ObserveHedge(text, observed{wait: ms})
 	page.ObservePace(text, observed{wait: ms})
 	h := page.Hooks()
@@ -343,6 +344,8 @@ func TestPage(t *testing.T) {
 		page.ObserveBudget("rest", observed{balance: .6})
 		page.ObserveLimit("database", full)
 		page.ObserveLimit("cache", observed{inFlight: 2, places: math.MaxInt})
+		page.ObserveBreaker("down", observed{wait: 2500 * ms})
+		page.ObserveBreaker("up", observed{})
 		page.ObserveHedge("search", full)
 		page.ObservePace("held", observed{balance: math.Inf(1), wait: time.Second})
 		page.ObservePace("model", observed{balance: 4.25, wait: 3 * time.Second})
@@ -388,22 +391,23 @@ func TestPage(t *testing.T) {
 			"orders has almost no budget left for retries.",
 			"users has no budget left for retries.",
 			"database is full: 20 of 20 places are taken.",
+			"down is open: the next attempt may start in 2.50s.",
 			"alone shares its quota with nobody: NOPERM this user has no permissions.",
 			"none pace: a Quota of -1 per 1s with a Burst of 0 makes no sense",
 			"wrong is throttled at 17% although paced: the quota is about 20.8 a second, not 25.",
 			"hangs has the oldest run underway: 2.50s.",
 			"What attempts fail with, last 1m",
-			"worst 6 connection refused transient 2.63s ago",
-			"worst 3 connection refused throttled 2.52s ago",
-			"bad 1 retry: attempt timed out timed_out retry.attempt_timeout",
+			"worst 3 connection refused throttled 3 2.52s ago",
+			"bad 1 retry: attempt timed out timed_out retry.attempt_timeout 1 ",
+			"worst 0 connection refused transient 6 2.63s ago",
 			"Operations, last 1m",
 			"worst 100% 0% 0%", "3.00", "max_attempts 100%", "connection refused",
 			"bad 100% 0% 0%", "1.00", "not_idempotent 100%", "retry: attempt timed out",
 			"gone 100% 0% 0%", "permanent 100%", "404",
 			"well 0% 1% 99%", "1.01",
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
-			"Budgets, limits, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
-			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "hedge search after 80ms",
+			"Budgets, limits, breakers, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
+			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "breaker down open, next attempt in 2.50s", "breaker up admits attempts", "hedge search after 80ms",
 			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
 			"Underway: 2, 1 of them waiting",
 			"2.50s hangs 1 of 3 attempting for 2.50s",
@@ -414,7 +418,7 @@ func TestPage(t *testing.T) {
 			"bad retry: attempt timed out not_idempotent 10ms, 1 attempt",
 			"1 operation without a run in the last minute", "idle",
 		)
-		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") || strings.Contains(got, "right is") {
+		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") || strings.Contains(got, "right is") || strings.Contains(got, "up is open") {
 			t.Errorf("what is well is complained about: %s", got)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
@@ -35,6 +36,11 @@ func TestObservePerKey(t *testing.T) {
 				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *limited { return &limited{o.inFlight, o.places} }))
 			}, "20/20 of 11: s0 20/20, s1 19/20, s2 18/20, s3 17/20, s4 16/20",
 			[]string{"shards: s0 is full: 20 of 20 places are taken.", "limit shards: s0 20 of 20 in flight, the fullest of 11", "limit shards: s4 16 of 20 in flight"}},
+		{"breakers", func(r *report) []gauge { return r.Breakers }, func(g gauge) string { return number(g.Open) },
+			func(page *retrydebug.Recorder, keys *retry.PerKey[observed]) {
+				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *opening { return &opening{o.wait} }))
+			}, "10 of 11: s0 10, s1 9, s2 8, s3 7, s4 6",
+			[]string{"shards: s0 is open: the next attempt may start in 10.0s.", "breaker shards: s0 open, next attempt in 10.0s, the longest open of 11", "breaker shards: s4 open, next attempt in 6.00s"}},
 		{"hedges", func(r *report) []gauge { return r.Hedges }, func(g gauge) string { return number(g.Delay) },
 			func(page *retrydebug.Recorder, keys *retry.PerKey[observed]) {
 				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *hedging { return &hedging{o.wait} }))
@@ -97,6 +103,10 @@ type limited struct{ inFlight, places int }
 func (l *limited) InFlight() int { return l.inFlight }
 func (l *limited) Places() int   { return l.places }
 
+type opening struct{ wait time.Duration }
+
+func (o *opening) Open() time.Duration { return o.wait }
+
 type hedging struct{ wait time.Duration }
 
 func (h *hedging) Wait() time.Duration { return h.wait }
@@ -134,18 +144,21 @@ func TestWhatObservePerKeyTakes(t *testing.T) {
 	var page retrydebug.Recorder
 	var budgets retry.PerKey[retry.EarnedBudget]
 	var limits retry.PerKey[limit.Limit]
+	var breakers retry.PerKey[breaker.Breaker]
 	var hedges retry.PerKey[hedge.Hedge]
 	var paces retry.PerKey[pace.Pace]
 	retrydebug.ObservePerKey(&page, "a", &budgets)
 	retrydebug.ObservePerKey(&page, "a", &limits)
+	retrydebug.ObservePerKey(&page, "a", &breakers)
 	retrydebug.ObservePerKey(&page, "a", &hedges)
 	retrydebug.ObservePerKey(&page, "a", &paces)
 	budgets.For("x")
 	limits.For("x")
+	breakers.For("x")
 	hedges.For("x")
 	paces.For("x")
 	r := read(t, &page)
-	for kind, g := range map[string][]gauge{"budgets": r.Budgets, "limits": r.Limits, "hedges": r.Hedges, "paces": r.Paces} {
+	for kind, g := range map[string][]gauge{"budgets": r.Budgets, "limits": r.Limits, "breakers": r.Breakers, "hedges": r.Hedges, "paces": r.Paces} {
 		if len(g) != 1 || g[0].Parts != 1 || len(g[0].Worst) != 1 {
 			t.Errorf("%s: %+v", kind, g)
 		}
@@ -155,7 +168,7 @@ func TestWhatObservePerKeyTakes(t *testing.T) {
 		t.Errorf("a nil PerKey did not remove its name: %+v", r.Budgets)
 	}
 	defer func() {
-		if got, want := fmt.Sprint(recover()), "retrydebug: *retry.Policy is no budget, limit, hedge or pace"; got != want {
+		if got, want := fmt.Sprint(recover()), "retrydebug: *retry.Policy is no budget, limit, breaker, hedge or pace"; got != want {
 			t.Errorf("panic %q, want %q", got, want)
 		}
 	}()

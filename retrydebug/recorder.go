@@ -89,6 +89,15 @@ func (r *Recorder) ObserveLimit(name string, l interface {
 	}
 }
 
+// ObserveBreaker is ObserveBudget for how long it is until a circuit breaker admits the next
+// attempt, such as a [github.com/goretry/retry/breaker.Breaker].
+func (r *Recorder) ObserveBreaker(name string, b interface{ Open() time.Duration }) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.breakers, name, gauge[breaker]{value: b}, b == nil)
+	}
+}
+
 // ObserveHedge is ObserveBudget for the time after which a hedge makes its second
 // attempt, such as that of a [github.com/goretry/retry/hedge.Hedge].
 func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }) {

@@ -23,6 +23,7 @@ type report struct {
 	Live       liveReport        `json:"live"`
 	Budgets    []budgetReport    `json:"budgets"`
 	Limits     []limitReport     `json:"limits"`
+	Breakers   []breakerReport   `json:"breakers"`
 	Hedges     []hedgeReport     `json:"hedges"`
 	Paces      []paceReport      `json:"paces"`
 	Failed     []failedReport    `json:"failed"`
@@ -141,7 +142,8 @@ func (r *Recorder) report() *report {
 		Now: now.Round(0), Since: at(0), Program: process().program, Host: process().host, PID: os.Getpid(),
 		Operations: []operationReport{}, Live: liveReport{Oldest: []runReport{}}, Failed: []failedReport{},
 		Budgets: reports(&r.gauges, &r.gauges.budgets, readBudget), Limits: reports(&r.gauges, &r.gauges.limits, readLimit),
-		Hedges: reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
+		Breakers: reports(&r.gauges, &r.gauges.breakers, readBreaker),
+		Hedges:   reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
 	}
 	for i, op := range r.operations.all() {
 		if op == nil {

@@ -252,6 +252,9 @@ func (n *run) done(s *retry.Summary) *story {
 	n.story = nil
 	o := outcomeOf(s.Reason, n.retried)
 	n.shard.end(n, now, o, s)
+	if key := st.last(); key != 0 && (o == failed || o == permanent) {
+		n.shard.lost(n.op, now, key)
+	}
 	switch {
 	case !told, o != failed && !(o == permanent && s.Attempts > 1):
 		return nil

@@ -89,24 +89,36 @@ func (s *shard) failed(op *operation, e lastError, f failure) {
 
 // caused notes why an attempt has failed, or why a guard has refused it.
 func (s *shard) caused(op *operation, at time.Duration, f failure) {
-	t := s.tally(op)
 	at = min(at, time.Since(s.recorder.since)) // hooks may be called with any time
+	c := s.cause(op, at, f.key)
+	if at >= c.at {
+		c.at, c.text = at, f.text
+	}
+	if c.n++; c.n == 1 {
+		c.failure = f // till now only its key was known
+		c.code = line(f.code, longest)
+	}
+}
+
+// lost notes that a run has failed because of what its last attempt has failed with, or was refused by.
+func (s *shard) lost(op *operation, at time.Duration, key uint64) {
+	s.cause(op, at, key).runs++
+}
+
+// cause returns what is counted of a cause in the second of at.
+func (s *shard) cause(op *operation, at time.Duration, key uint64) *tallied {
+	t := s.tally(op)
 	s.turn(at)
-	i := slices.IndexFunc(t.causes, func(c tallied) bool { return c.key == f.key })
+	i := slices.IndexFunc(t.causes, func(c tallied) bool { return c.key == key })
 	if i < 0 {
 		if len(t.causes) == mostCauses {
 			t.flush(s.second)
 		}
 		i = len(t.causes)
-		f.code = line(f.code, longest) // keeps nothing of the error
-		t.causes = append(t.causes, tallied{failure: f})
+		t.causes = append(t.causes, tallied{failure: failure{key: key}})
 	}
-	c := &t.causes[i]
-	if at >= c.at {
-		c.at, c.text = at, f.text
-	}
-	c.n++
 	t.counted = true
+	return &t.causes[i]
 }
 
 func (s *shard) list(n *run) {

@@ -26,6 +26,14 @@ type story struct {
 	ending
 }
 
+// last returns the key of what came last of a failure and a refusal, 0 if none did.
+func (s *story) last() uint64 {
+	if s == nil {
+		return 0
+	}
+	return cmp.Or(s.refusal, s.key)
+}
+
 // step is an attempt that failed, or a guard that has told an attempt to wait, or has
 // refused it.
 type step struct {

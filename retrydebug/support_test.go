@@ -29,8 +29,8 @@ type report struct {
 		Total, Waiting, Guarded int
 		Oldest                  []live
 	}
-	Budgets, Limits, Hedges, Paces []gauge
-	Failed                         []failed
+	Budgets, Limits, Breakers, Hedges, Paces []gauge
+	Failed                                   []failed
 }
 
 type operation struct {
@@ -47,7 +47,7 @@ type cause struct {
 	Class, Code, Guard, Error string
 	Refused                   bool
 	Time                      time.Time
-	Attempts                  map[string]int
+	Attempts, Runs            map[string]int
 }
 
 type lastError struct {
@@ -158,14 +158,14 @@ func taking(d time.Duration, errs ...error) func(context.Context) error {
 }
 
 type gauge struct {
-	Name                       string
-	Tokens                     *float64
-	Price                      *prices
-	Balance, Delay, Rate, Wait *float64
-	InFlight                   *int `json:"in_flight"`
-	Places                     *int
-	Parts                      int
-	Worst                      []gauge
+	Name                             string
+	Tokens                           *float64
+	Price                            *prices
+	Balance, Delay, Rate, Wait, Open *float64
+	InFlight                         *int `json:"in_flight"`
+	Places                           *int
+	Parts                            int
+	Worst                            []gauge
 }
 
 type prices struct {
