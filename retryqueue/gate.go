@@ -114,7 +114,7 @@ func (g *Gate) Closed() (since, probe time.Time, err error) {
 
 // start starts a message, or returns how long it has to wait, unless changed is closed before that.
 func (g *Gate) start(clock clockx.Clock) (ticket uint64, wait time.Duration, changed <-chan struct{}) {
-	now, random := clock.Now(), g.random()
+	now := clock.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.health.Rule.Evidence == nil {
@@ -131,12 +131,12 @@ func (g *Gate) start(clock clockx.Clock) (ticket uint64, wait time.Duration, cha
 		}
 		return 0, wait, g.changed
 	}
-	return g.health.Start(now, random), 0, nil
+	return g.health.Start(now), 0, nil
 }
 
 // end notes what a message has come to, wakes those that wait, and tells of a change.
 func (g *Gate) end(clock clockx.Clock, ticket uint64, id string, err error) {
-	n := health.News{Ticket: ticket, ID: id, Random: g.random()}
+	n := health.News{Ticket: ticket, ID: id}
 	n.Outcome, n.Hint = g.judge(err)
 	now := clock.Now()
 	g.mu.Lock()
@@ -173,7 +173,7 @@ func (g *Gate) judge(err error) (health.Outcome, time.Duration) {
 }
 
 // wait is the wait before the nth probe, or if n is 0 one that a failed probe has asked for.
-func (g *Gate) wait(n int, hint time.Duration, random float64) time.Duration {
+func (g *Gate) wait(n int, hint time.Duration) time.Duration {
 	if n == 0 {
 		return hint
 	}
@@ -181,14 +181,11 @@ func (g *Gate) wait(n int, hint time.Duration, random float64) time.Duration {
 	if b == nil {
 		b = retry.Exponential{Base: time.Second, Max: time.Minute, Jitter: retry.PlusMinus(.2)}
 	}
-	return max(b.Delay(retry.Step{Retry: n, Rand: random}), hint, leastProbe)
-}
-
-func (g *Gate) random() float64 {
+	random := rand.Float64
 	if g.Policy.Rand != nil {
-		return g.Policy.Rand()
+		random = g.Policy.Rand
 	}
-	return rand.Float64()
+	return max(b.Delay(retry.Step{Retry: n, Rand: random()}), hint, leastProbe)
 }
 
 // tell calls Changed, without the lock, which its caller holds. If another call is underway, that
