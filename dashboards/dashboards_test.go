@@ -215,8 +215,8 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
-	if alerts != 5 || records > 10 {
-		t.Errorf("%d alerts and %d recording rules, want 5 and at most 10", alerts, records)
+	if alerts != 7 || records > 10 {
+		t.Errorf("%d alerts and %d recording rules, want 7 and at most 10", alerts, records)
 	}
 }
 
@@ -440,7 +440,9 @@ func scrape(t *testing.T) map[string]labelSet {
 		}
 		return 0, ctx.Err()
 	})
+	gate := shut(t)
 	for name, observe := range map[string]func() (func() error, error){
+		"gate":  func() (func() error, error) { return otelretry.ObserveGate("dependency", gate, meters) },
 		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(pace.Pace), meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
 		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
@@ -541,4 +543,19 @@ func unmarshal(t *testing.T, name string, v any) {
 	if err := yaml.Unmarshal(read(t, name), v); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// shut returns the gate of a queue that is closed.
+func shut(t *testing.T) *retryqueue.Gate {
+	clock := clockx.NewVirtual(time.Now())
+	g := &retryqueue.Gate{Policy: retry.Policy{Clock: clock}}
+	for range 6 {
+		done, err := g.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(time.Second)
+		done("", errors.New("down"))
+	}
+	return g
 }

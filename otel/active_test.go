@@ -2,13 +2,18 @@ package otelretry_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/retryqueue"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
@@ -201,5 +206,83 @@ func TestHooksAndProvidersAreNotKept(t *testing.T) {
 			t.Fatal("the provider is still there")
 		case <-time.After(time.Millisecond):
 		}
+	}
+}
+
+// An operation fails from its first failure on until it succeeds, while it is underway. An attempt that is
+// up for a minute is a success, as that of a session that is never over.
+func TestHowLongAnOperationHasBeenFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		hooks := otelretry.Hooks(otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+		look := func(when string, want time.Duration) {
+			t.Helper()
+			var got []string
+			for line := range strings.Lines(metrics(t, reader)) {
+				if rest, ok := strings.CutPrefix(line, "retry.operation.failing [s] name=session: "); ok {
+					got = append(got, strings.TrimSpace(rest))
+				}
+			}
+			if want == 0 && got == nil {
+				return
+			}
+			if !slices.Equal(got, []string{fmt.Sprint(want.Seconds())}) {
+				t.Errorf("%s: failing for %v, want %v", when, got, want)
+			}
+		}
+		p := retry.Policy{Name: "session", Backoff: retry.Constant(10 * time.Second), Hooks: hooks}
+		lives := []struct {
+			up, failing time.Duration // failing: when it begins
+			err         error
+		}{
+			{0, 0, errDown},
+			{time.Second, 10 * time.Second, errDown},
+			{0, 21 * time.Second, retry.ErrRejected}, // a poll has got an answer
+			{0, 0, errDown},
+			{90 * time.Second, 10 * time.Second, errDown},
+			{0, 0, errDown},
+			{0, 10 * time.Second, nil},
+		}
+		n := 0
+		_ = retry.Supervise(t.Context(), p, 0, func(context.Context) error {
+			l := lives[n]
+			look(fmt.Sprint("life ", n), l.failing)
+			n++
+			time.Sleep(l.up)
+			if l.up >= time.Minute {
+				look("a minute later", 0)
+			}
+			return l.err
+		})
+		look("after the end", 0)
+	})
+}
+
+func TestObserveGate(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	opt := otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	clock := clockx.NewVirtual(time.Unix(0, 0))
+	g := &retryqueue.Gate{Policy: retry.Policy{Clock: clock}}
+	unregister, err := otelretry.ObserveGate("billing", g, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "metrics", metrics(t, reader), "\nretry.gate.closed [{gate}] gate=billing: 0")
+	for i := range 6 {
+		if i == 5 {
+			clock.Advance(time.Second)
+		}
+		done, err := g.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done("", errDown)
+	}
+	compare(t, "metrics", metrics(t, reader), "\nretry.gate.closed [{gate}] error.type=*errors.errorString gate=billing: 1")
+	if err := unregister(); err != nil {
+		t.Error(err)
+	}
+	if u, err := otelretry.ObserveGate("x", nil); err == nil || u() != nil {
+		t.Errorf("a nil Gate: %v", err)
 	}
 }

@@ -62,6 +62,7 @@
 //	retry.operation.attempts  histogram, {attempt}      retry.name, retry.outcome
 //	retry.operation.waited    histogram, s              retry.name; of runs that waited
 //	retry.operation.active    up-down counter, {operation}  retry.name, retry.state
+//	retry.operation.failing   gauge, s                  retry.name; for how long all attempts have failed
 //	retry.attempt.duration    histogram, s              retry.name; retry.class and error.type of a failure
 //	retry.gave_up             counter, {operation}      retry.name, retry.reason; error.type of the last attempt, or of
 //	                                                    the refusal if the reason is guard
@@ -76,6 +77,7 @@
 //	retry.pace.quota          gauge, {attempt}/s        retry.pace; of a pace with a quota
 //	retry.pace.throttled      gauge, 1                  retry.pace; as well
 //	retry.pace.shared         gauge, 1                  retry.pace; with Share, error.type of the store's error
+//	retry.gate.closed         gauge, {gate}                retry.gate (see ObserveGate); error.type of what has closed it
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
 //	retry.….parts             gauge, {part}             as the gauges of what a retry.PerKey has (see ObservePerKey),
 //	                                                    which have retry.….rank too: budget, limit, hedge or pace
@@ -87,7 +89,8 @@
 // error.type if the run made no attempt and no guard refused one, if its caller canceled
 // the last one, or if Until did not accept its value. retry.state is attempting, or waiting
 // when no attempt is underway, whether for a retry or for a guard. retry.operation.active is read when metrics are collected: a call that
-// hangs is counted while it hangs. The bounds of histograms in seconds are .005, .01,
+// hangs is counted while it hangs. retry.operation.failing is 0 while the operation is not underway, after a success, and
+// once an attempt is up for a minute: it is for sessions of [retry.Supervise], which never end. The bounds of histograms in seconds are .005, .01,
 // .025, .05, .075, .1, .25, .5, .75, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, 15, 30, 60, 120 and
 // 300.
 //

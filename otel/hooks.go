@@ -126,7 +126,7 @@ func (t *telemetry) attempt(ctx context.Context, a retry.Attempt) context.Contex
 
 func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 	o, r := t.operation(a.Name), t.runOf(ctx)
-	o.underway.attemptDone()
+	o.underway.attemptDone(ctx, &a)
 	if a.Answered {
 		a.Err = nil // a success
 	}

@@ -101,8 +101,8 @@ func TestProvidersThatFail(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(reported) != 7 || reported[0] != errMeter {
-		t.Errorf("reported %v, want 7 times %v", reported, errMeter)
+	if len(reported) != 8 || reported[0] != errMeter {
+		t.Errorf("reported %v, want 8 times %v", reported, errMeter)
 	}
 }
 

@@ -17,13 +17,14 @@ import (
 	"github.com/goretry/retry/pace"
 )
 
-// gauges are the budgets, limits, breakers, hedges and paces that are observed, by the keys of
-// their names.
+// gauges are the budgets, limits, breakers, gates, hedges and paces that are observed, by the keys
+// of their names.
 type gauges struct {
 	mu       sync.Mutex
 	budgets  map[string]gauge[budget]
 	limits   map[string]gauge[limiter]
 	breakers map[string]gauge[breaker]
+	gates    map[string]gauge[gate]
 	hedges   map[string]gauge[hedger]
 	paces    map[string]gauge[pacer]
 }
@@ -41,6 +42,10 @@ type limiter interface {
 }
 
 type breaker interface{ Open() time.Duration }
+
+type gate interface {
+	Closed() (since, probe time.Time, err error)
+}
 
 type hedger interface{ Wait() time.Duration }
 
@@ -74,8 +79,8 @@ func observe[V any](g *gauges, in *map[string]gauge[V], name string, observed ga
 	(*in)[strings.Clone(k)] = observed
 }
 
-// ObservePerKey is [Recorder.ObserveBudget], ObserveLimit, ObserveBreaker, ObserveHedge or
-// ObservePace for all that keys has, by what a *T is. The page shows how many there are, and the
+// ObservePerKey is [Recorder.ObserveBudget], ObserveLimit, ObserveBreaker, ObserveGate, ObserveHedge
+// or ObservePace for all that keys has, by what a *T is. The page shows how many there are, and the
 // five worst with their keys: the budgets that have least, the fullest limits, the hedges that
 // wait, the breakers that are open and the paces that hold attempts back for longest. A nil keys
 // removes that name. ObservePerKey panics if a *T is none of these.
@@ -90,6 +95,8 @@ func ObservePerKey[T any](r *Recorder, name string, keys *retry.PerKey[T]) {
 		observe(g, &g.budgets, name, gauge[budget]{parts: partsOf[budget](keys)}, remove)
 	case limiter:
 		observe(g, &g.limits, name, gauge[limiter]{parts: partsOf[limiter](keys)}, remove)
+	case gate:
+		observe(g, &g.gates, name, gauge[gate]{parts: partsOf[gate](keys)}, remove)
 	case breaker:
 		observe(g, &g.breakers, name, gauge[breaker]{parts: partsOf[breaker](keys)}, remove)
 	case pacer: // before hedger, whose method it has
@@ -97,7 +104,7 @@ func ObservePerKey[T any](r *Recorder, name string, keys *retry.PerKey[T]) {
 	case hedger:
 		observe(g, &g.hedges, name, gauge[hedger]{parts: partsOf[hedger](keys)}, remove)
 	default:
-		panic(fmt.Sprintf("retrydebug: %T is no budget, limit, breaker, hedge or pace", (*T)(nil)))
+		panic(fmt.Sprintf("retrydebug: %T is no budget, limit, breaker, gate, hedge or pace", (*T)(nil)))
 	}
 }
 
@@ -290,6 +297,32 @@ func readBreaker(b breaker) (r breakerReport) {
 }
 
 func (r *breakerReport) badness() float64 { return orLeast(r.Open) }
+
+type gateReport struct {
+	header[gateReport]
+	Closed *float64 `json:"closed"`          // for how long; 0: it is open
+	Probe  float64  `json:"probe,omitempty"` // from now
+	Error  string   `json:"error,omitempty"` // that has closed it
+}
+
+func readGate(g gate) (r gateReport) {
+	r.Closed = safely(func() (float64, bool) {
+		since, probe, err := g.Closed()
+		if since.IsZero() {
+			return 0, true
+		}
+		r.Probe, r.Error = max(time.Until(probe), 0).Seconds(), errtext.Of(err)
+		return max(time.Since(since).Seconds(), 1e-9), true
+	})
+	return r
+}
+
+// text says how a gate that is closed will open again.
+func (r *gateReport) text() string {
+	return fmt.Sprintf("closed for %s, next probe in %s, because: %s", seconds(*r.Closed), seconds(r.Probe), r.Error)
+}
+
+func (r *gateReport) badness() float64 { return orLeast(r.Closed) }
 
 type hedgeReport struct {
 	header[hedgeReport]

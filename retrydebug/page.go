@@ -544,6 +544,14 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 		open++
 		add(about(b.Name, " is open: the next attempt may start in "+seconds(*b.Open)+"."))
 	}
+	closed := 0
+	for _, g := range byPart(rep.Gates) {
+		if g.Closed == nil || *g.Closed == 0 || closed == worst {
+			continue
+		}
+		closed++
+		add(about(g.Name, " keeps messages in their queue: "+g.text()+"."))
+	}
 	wrong := 0
 	for _, p := range byPart(rep.Paces) {
 		if text := p.wrong(); text != "" && wrong < worst {
@@ -703,6 +711,17 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 			item.Text = "admits attempts"
 		}
 		add(item, b.Parts, "longest open")
+	}
+	for _, g := range byPart(rep.Gates) {
+		item := gaugeItem{Kind: "gate", Name: g.Name, Text: "–"}
+		switch {
+		case g.Closed == nil:
+		case *g.Closed > 0:
+			item.Text = g.text()
+		default:
+			item.Text = "open"
+		}
+		add(item, g.Parts, "longest closed")
 	}
 	for _, h := range byPart(rep.Hedges) {
 		item := gaugeItem{Kind: "hedge", Name: h.Name, Text: "–"}

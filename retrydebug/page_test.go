@@ -406,7 +406,7 @@ func TestPage(t *testing.T) {
 			"gone 100% 0% 0%", "permanent 100%", "404",
 			"well 0% 1% 99%", "1.01",
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
-			"Budgets, limits, breakers, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
+			"Budgets, limits, breakers, gates, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
 			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "breaker down open, next attempt in 2.50s", "breaker up admits attempts", "hedge search after 80ms",
 			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
 			"Underway: 2, 1 of them waiting",

@@ -168,7 +168,7 @@ func TestWhatObservePerKeyTakes(t *testing.T) {
 		t.Errorf("a nil PerKey did not remove its name: %+v", r.Budgets)
 	}
 	defer func() {
-		if got, want := fmt.Sprint(recover()), "retrydebug: *retry.Policy is no budget, limit, breaker, hedge or pace"; got != want {
+		if got, want := fmt.Sprint(recover()), "retrydebug: *retry.Policy is no budget, limit, breaker, gate, hedge or pace"; got != want {
 			t.Errorf("panic %q, want %q", got, want)
 		}
 	}()

@@ -98,6 +98,17 @@ func (r *Recorder) ObserveBreaker(name string, b interface{ Open() time.Duration
 	}
 }
 
+// ObserveGate is ObserveBudget for whether the gate of a queue is closed, since when, until when, and
+// why, such as a [github.com/goretry/retry/retryqueue.Gate].
+func (r *Recorder) ObserveGate(name string, g interface {
+	Closed() (since, probe time.Time, err error)
+}) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.gates, name, gauge[gate]{value: g}, g == nil)
+	}
+}
+
 // ObserveHedge is ObserveBudget for the time after which a hedge makes its second
 // attempt, such as that of a [github.com/goretry/retry/hedge.Hedge].
 func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }) {

@@ -914,3 +914,40 @@ func TestNoGoroutines(t *testing.T) {
 		}
 	})
 }
+
+// shutGate is a gate that has closed a minute ago.
+type shutGate struct{ at time.Time }
+
+func (g shutGate) Closed() (since, probe time.Time, err error) {
+	if g.at.IsZero() {
+		return time.Time{}, time.Time{}, nil
+	}
+	return g.at, g.at.Add(90 * time.Second), errors.New("connection refused")
+}
+
+// The page says since when a gate is closed, when the next probe is, and why.
+func TestGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		page.ObserveGate("billing", shutGate{time.Now()})
+		page.ObserveGate("mail", shutGate{})
+		time.Sleep(time.Minute)
+		r := read(t, &page)
+		if len(r.Gates) != 2 || *r.Gates[0].Closed != 60 || r.Gates[0].Probe != 30 || r.Gates[0].Error != "connection refused" || *r.Gates[1].Closed != 0 {
+			t.Errorf("gates are %+v", r.Gates)
+		}
+		text := parse(t, get(t, &page, "").Body).words()
+		for _, want := range []string{
+			"billing keeps messages in their queue: closed for 1m00s, next probe in 30.0s, because: connection refused.",
+			"gate billing closed for 1m00s, next probe in 30.0s, because: connection refused", "gate mail open",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page does not say %q:\n%s", want, text)
+			}
+		}
+		page.ObserveGate("billing", nil)
+		if r := read(t, &page); len(r.Gates) != 1 {
+			t.Errorf("a gate that was removed is there: %+v", r.Gates)
+		}
+	})
+}

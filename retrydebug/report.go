@@ -24,6 +24,7 @@ type report struct {
 	Budgets    []budgetReport    `json:"budgets"`
 	Limits     []limitReport     `json:"limits"`
 	Breakers   []breakerReport   `json:"breakers"`
+	Gates      []gateReport      `json:"gates"`
 	Hedges     []hedgeReport     `json:"hedges"`
 	Paces      []paceReport      `json:"paces"`
 	Failed     []failedReport    `json:"failed"`
@@ -142,8 +143,8 @@ func (r *Recorder) report() *report {
 		Now: now.Round(0), Since: at(0), Program: process().program, Host: process().host, PID: os.Getpid(),
 		Operations: []operationReport{}, Live: liveReport{Oldest: []runReport{}}, Failed: []failedReport{},
 		Budgets: reports(&r.gauges, &r.gauges.budgets, readBudget), Limits: reports(&r.gauges, &r.gauges.limits, readLimit),
-		Breakers: reports(&r.gauges, &r.gauges.breakers, readBreaker),
-		Hedges:   reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
+		Breakers: reports(&r.gauges, &r.gauges.breakers, readBreaker), Gates: reports(&r.gauges, &r.gauges.gates, readGate),
+		Hedges: reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
 	}
 	for i, op := range r.operations.all() {
 		if op == nil {

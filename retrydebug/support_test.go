@@ -29,8 +29,8 @@ type report struct {
 		Total, Waiting, Guarded int
 		Oldest                  []live
 	}
-	Budgets, Limits, Breakers, Hedges, Paces []gauge
-	Failed                                   []failed
+	Budgets, Limits, Breakers, Gates, Hedges, Paces []gauge
+	Failed                                          []failed
 }
 
 type operation struct {
@@ -162,6 +162,9 @@ type gauge struct {
 	Tokens                           *float64
 	Price                            *prices
 	Balance, Delay, Rate, Wait, Open *float64
+	Closed                           *float64
+	Probe                            float64
+	Error                            string
 	InFlight                         *int `json:"in_flight"`
 	Places                           *int
 	Parts                            int
