@@ -3,6 +3,7 @@ package harm
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -37,7 +38,9 @@ func Measure(t *testing.T, subjects []Subject, long bool, owed string) *Table {
 			}
 			r.figures = lab.Measure(w, s)
 			r.harm = r.figures.Harm(!long)
-			t.Log(r)
+			if testing.Verbose() {
+				t.Log(r)
+			}
 			table.rows = append(table.rows, r)
 		}
 		clear(lab.without)
@@ -54,20 +57,27 @@ func (b *Table) Check(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, problem := range b.compare(owed) {
+		t.Error(problem)
+	}
+}
+
+func (b *Table) compare(owed map[string]string) (problems []string) {
 	for _, r := range b.rows {
 		_, ok := owed[r.key()]
 		switch delete(owed, r.key()); {
 		case r.harm != "" && !ok:
-			t.Errorf("out of bound: %v", r)
+			problems = append(problems, "out of bound: "+r.String())
 		case r.figures.well() && ok:
-			t.Errorf("within the bound, so it is owed no more: %v", r)
+			problems = append(problems, "within the bound, so it is owed no more: "+r.String())
 		}
 	}
-	for _, line := range owed {
+	for _, key := range slices.Sorted(maps.Keys(owed)) {
 		if b.Long {
-			t.Errorf("%s has a row that is not measured: %s", file, line)
+			problems = append(problems, "owed, but not measured: "+owed[key])
 		}
 	}
+	return problems
 }
 
 // Update writes what is out of bound into the file of what is owed.

@@ -13,7 +13,7 @@
 // replica it meets, whether it fails) is a function of the seed, the call and the number of
 // the request within the call, and so is the jitter of a call's waits. So both clients meet the same
 // luck: a guard that does nothing gives equal outcomes, call for call, and a call that one of the
-// two loses is lost for what the guard did, not by chance. Each world has at least a hundred calls
-// in the half minutes of all its seeds together, and a thousand in all but one, so that a point is
-// more than one call.
+// two loses is lost for what the guard did, not by chance. The seeds of a world have at least a hundred calls
+// together in their first half minutes, and mostly thousands, so that a point is more than one call. No
+// two calls do anything at the same instant, so that no scheduler decides who is first.
 package harm

@@ -162,7 +162,7 @@ var (
 	hasty   = value{"deadline", "1 s", func(w *World) { w.deadline, w.timeout = time.Second, 300*time.Millisecond }}
 	patient = value{"deadline", "none", func(w *World) { w.deadline = 0 }}
 
-	throttle20, throttle20hint1, throttle20hint20 = fails(throttle, 0, .2), fails(throttle, time.Second, .2), fails(throttle, 20*time.Second, .2)
+	throttle20, throttle20hint20 = fails(throttle, 0, .2), fails(throttle, 20*time.Second, .2)
 )
 
 // axes are all values but those of the base.
