@@ -23,6 +23,8 @@ type server struct {
 	mu      sync.Mutex
 	empty   time.Time // when its bucket was, or would have been, empty
 	refused int       // requests for which the bucket had nothing left
+	minute  time.Duration
+	used    float64 // in that minute
 }
 
 // request is what a call sends at once.
@@ -38,10 +40,12 @@ func (r request) uniform(p purpose) float64 {
 	return uniform(r.call.key^uint64(r.target)<<32^uint64(r.copy)<<48, r.number, p)
 }
 
-// Reply is what an answer says of the provider's quota.
+// Reply is what an answer says of the provider's quota of requests in a minute. Some count by a bucket that fills
+// all the time, and some in whole minutes.
 type Reply struct {
-	Quota     float64 // requests in a minute
-	Remaining float64
+	Quota    float64
+	InBucket float64 // what remains now
+	InMinute float64
 }
 
 // quota returns how many requests a second the provider takes from all callers, and how
@@ -55,8 +59,8 @@ func (w *World) quota() (perSecond, bucket float64) {
 	return perSecond, math.Ceil(max(10*perSecond, float64(2*w.batch), 10))
 }
 
-// take takes a request from the bucket, and returns what is left: less than nothing if it is empty.
-func (s *server) take(now time.Time) (left float64) {
+// take takes a request from the quota, and returns what remains: less than nothing if there was none.
+func (s *server) take(now time.Time) Reply {
 	rate, bucket := s.world.quota()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,13 +68,17 @@ func (s *server) take(now time.Time) (left float64) {
 	if s.empty.Before(full) {
 		s.empty = full
 	}
-	left = math.Floor(now.Sub(s.empty).Seconds()*rate + 1e-6 - 1)
-	if left < 0 {
+	if minute := now.Sub(s.began).Truncate(time.Minute); minute > s.minute {
+		s.minute, s.used = minute, 0
+	}
+	s.used++
+	r := Reply{60 * rate, math.Floor(now.Sub(s.empty).Seconds()*rate + 1e-6 - 1), 60*rate - s.used}
+	if r.InBucket < 0 {
 		s.refused++
-		return left
+		return r
 	}
 	s.empty = s.empty.Add(time.Duration(float64(time.Second) / rate))
-	return left
+	return r
 }
 
 // send returns how a request ends. It takes the time that the request does, or until ctx ends.
@@ -81,8 +89,8 @@ func (s *server) send(ctx context.Context, c *Call, target int) (Reply, error) {
 		c.sent.Add(1)
 	}
 	r.number = int(c.sent.Load())
-	left := s.take(now)
-	if left < 0 {
+	reply := s.take(now)
+	if reply.InBucket < 0 {
 		return Reply{}, s.wait(ctx, r, 2*time.Millisecond, status(http.StatusTooManyRequests, time.Second))
 	}
 	f := none
@@ -112,8 +120,7 @@ func (s *server) send(ctx context.Context, c *Call, target int) (Reply, error) {
 	case slow:
 		answer *= 10
 	}
-	rate, _ := w.quota()
-	return Reply{Quota: 60 * rate, Remaining: left}, s.wait(ctx, r, answer, nil)
+	return reply, s.wait(ctx, r, answer, nil)
 }
 
 // wait returns err after d, or ctx's when it ends.

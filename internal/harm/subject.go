@@ -153,7 +153,7 @@ func (wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Header.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(int(reply.Quota)))
-	resp.Header.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(reply.Remaining)))
+	resp.Header.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(reply.InBucket)))
 	if req.Method == http.MethodPost {
 		resp.Header.Set("Content-Type", "text/event-stream")
 		resp.Body = io.NopCloser(bytes.NewReader([]byte("event: delta\ndata: Hello\n\n")))

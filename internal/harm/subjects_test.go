@@ -7,6 +7,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/breaker"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/internal/harm"
 	"github.com/goretry/retry/limit"
@@ -24,16 +25,24 @@ var subjects = []harm.Subject{
 		go q.Share(p.Until, p.Store)
 		return q
 	}),
-	{Name: "pace.Pace, by headers", With: told, Against: "policy", Without: harm.Plain},
+	told("pace.Pace, by headers of a bucket", func(r harm.Reply) float64 { return r.InBucket }),
+	told("pace.Pace, by headers of a window", func(r harm.Reply) float64 { return r.InMinute }),
 	harm.Guarded("limit.Limit{}", func(*harm.Process) retry.Guard { return new(limit.Limit) }),
 	harm.Guarded("limit.Limit{Start}", func(p *harm.Process) retry.Guard { return &limit.Limit{Start: p.Peak} }),
 	harm.Guarded("breaker.Breaker{}", func(*harm.Process) retry.Guard { return new(breaker.Breaker) }),
 	{Name: "hedge.Hedge{}", With: hedged, Against: "policy", Without: harm.Plain},
-	{Name: "retry.EarnedBudget{}", With: earned, Against: "one attempt", Without: harm.Once},
-	{Name: "retryhttp.Transport", With: transport, Against: "Transport with a budget", Without: func(p *harm.Process) harm.Client {
-		p.Policy.Budget = new(retry.EarnedBudget)
-		return harm.HTTP(&retryhttp.Transport{Policy: p.Policy}, http.MethodGet)
-	}},
+	withheld("retry.EarnedBudget{}", func() retry.Budget { return new(retry.EarnedBudget) }),
+	withheld("budget.Token{}", func() retry.Budget { return new(budget.Token) }),
+	withheld("budget.Ratio{}", func() retry.Budget { return new(budget.Ratio) }),
+	transport("retryhttp.Transport", func(p *harm.Process, t *retryhttp.Transport) {
+		h := new(hedge.Hedge)
+		t.Policy.Guards = []retry.Guard{paced(p, 1), &limit.Limit{Start: p.Peak}}
+		t.Hedge = func(string) *hedge.Hedge { return h }
+	}),
+	transport("retryhttp.Transport{PaceByHeaders}", func(_ *harm.Process, t *retryhttp.Transport) {
+		t.Policy.Guards = []retry.Guard{new(pace.Pace)}
+		t.PaceByHeaders = true
+	}),
 }
 
 // paced returns a pace with so many times the quota of the process.
@@ -42,19 +51,21 @@ func paced(p *harm.Process, times float64) *pace.Pace {
 }
 
 // told has a pace that each answer tells the quota.
-func told(p *harm.Process) harm.Client {
-	model := new(pace.Pace)
-	p.Policy.Guards = []retry.Guard{model}
-	return func(ctx context.Context, c *harm.Call) error {
-		return retry.Run(ctx, c.Of(p.Policy), func(ctx context.Context) error {
-			started := model.Started()
-			reply, err := c.Send(ctx, 0)
-			if err == nil {
-				model.Tell(reply.Quota, time.Minute, reply.Remaining, started)
-			}
-			return err
-		})
-	}
+func told(name string, remaining func(harm.Reply) float64) harm.Subject {
+	return harm.Subject{Name: name, Against: "policy", Without: harm.Plain, With: func(p *harm.Process) harm.Client {
+		model := new(pace.Pace)
+		p.Policy.Guards = []retry.Guard{model}
+		return func(ctx context.Context, c *harm.Call) error {
+			return retry.Run(ctx, c.Of(p.Policy), func(ctx context.Context) error {
+				started := model.Started()
+				reply, err := c.Send(ctx, 0)
+				if err == nil {
+					model.Tell(reply.Quota, time.Minute, remaining(reply), started)
+				}
+				return err
+			})
+		}
+	}}
 }
 
 func hedged(p *harm.Process) harm.Client {
@@ -65,18 +76,26 @@ func hedged(p *harm.Process) harm.Client {
 	}
 }
 
-func earned(p *harm.Process) harm.Client {
-	p.Policy.Budget = new(retry.EarnedBudget)
-	return harm.Plain(p)
+// withheld has a budget.
+func withheld(name string, b func() retry.Budget) harm.Subject {
+	return harm.Subject{Name: name, Against: "one attempt", Without: harm.Once, With: func(p *harm.Process) harm.Client {
+		p.Policy.Budget = b()
+		return harm.Plain(p)
+	}}
 }
 
-// transport has all of it.
-func transport(p *harm.Process) harm.Client {
-	h := new(hedge.Hedge)
-	p.Policy.Budget = new(retry.EarnedBudget)
-	p.Policy.Guards = []retry.Guard{paced(p, 1), &limit.Limit{Start: p.Peak}}
-	return harm.HTTP(&retryhttp.Transport{
-		Policy: p.Policy, PaceByHeaders: true,
-		Hedge: func(string) *hedge.Hedge { return h },
-	}, http.MethodGet)
+// transport has a Transport with a budget, and more.
+func transport(name string, more func(*harm.Process, *retryhttp.Transport)) harm.Subject {
+	client := func(p *harm.Process) *retryhttp.Transport {
+		p.Policy.Budget = new(retry.EarnedBudget)
+		return &retryhttp.Transport{Policy: p.Policy}
+	}
+	return harm.Subject{
+		Name: name, With: func(p *harm.Process) harm.Client {
+			t := client(p)
+			more(p, t)
+			return harm.HTTP(t, http.MethodGet)
+		},
+		Against: "Transport with a budget", Without: func(p *harm.Process) harm.Client { return harm.HTTP(client(p), http.MethodGet) },
+	}
 }

@@ -127,13 +127,13 @@ func calls(perSecond float64, length time.Duration, seeds int) value {
 var (
 	rare     = calls(.1, 10*time.Minute, 34)
 	few      = calls(1, 2*time.Minute, 12)
-	many     = calls(100, time.Minute, 1)
-	verymany = calls(1000, 35*time.Second, 1)
+	many     = calls(100, time.Minute, 4)
+	verymany = calls(1000, 35*time.Second, 2)
 	atOnce   = value{"calls", "200 at once after an idle hour", func(w *World) { w.batch, w.length = 200, 8*time.Hour }}
 	one      = value{"calls", "1 worker", func(w *World) { w.workers, w.seeds = 1, 5 }}
-	twenty   = value{"calls", "20 workers", func(w *World) { w.workers, w.seeds = 20, 1 }}
+	twenty   = value{"calls", "20 workers", func(w *World) { w.workers, w.seeds = 20, 2 }}
 	crowd    = value{"calls", "500 workers", func(w *World) { w.workers, w.length, w.seeds = 500, 35*time.Second, 1 }}
-	dozen    = value{"calls", "12 processes", func(w *World) { w.processes, w.seeds = 12, 1 }}
+	dozen    = value{"calls", "12 processes", func(w *World) { w.processes, w.seeds = 12, 2 }}
 )
 
 func fails(f failure, hint time.Duration, part float64) value {
