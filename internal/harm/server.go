@@ -2,13 +2,13 @@ package harm
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/goretry/retry/hedge"
@@ -151,8 +151,8 @@ const url = "http://provider.test/"
 
 // What net/http returns, without its url.Error: op has made one request, and followed no redirect.
 var (
-	errReset   error = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
-	errRefused error = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	errReset         = io.ErrUnexpectedEOF
+	errRefused error = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")} // plan9 has no number for it
 )
 
 // Call is one call of a caller.

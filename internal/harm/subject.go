@@ -27,7 +27,7 @@ type Subject struct {
 	Without func(*Process) Client
 }
 
-// Client makes a call. Its Policy and its Rand are the call's.
+// Client makes a call. Its policy goes through [Call.Of].
 type Client func(ctx context.Context, c *Call) error
 
 // Process is one of those that call the provider, and what its engineers know.
@@ -56,7 +56,7 @@ func (s *store) Reserve(ctx context.Context, a pace.Ask) (pace.Slots, error) {
 
 func (s *store) News(context.Context) <-chan struct{} { return nil }
 
-// Of returns the policy for one call.
+// Of returns the policy for one call, with random numbers of its own.
 func (c *Call) Of(p retry.Policy) retry.Policy {
 	p.Rand = c.Rand
 	return p

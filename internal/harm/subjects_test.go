@@ -15,7 +15,8 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// subjects are all that may delay, refuse or withhold in the root module. A new one is a line.
+// subjects are all that may delay, refuse or withhold in the root module. A new one is a line. If it owes rows,
+// RETRY_LONG=1 go test -count=1 -run TestHarm ./internal/harm -update writes them down.
 var subjects = []harm.Subject{
 	harm.Guarded("pace.Pace{}", func(*harm.Process) retry.Guard { return new(pace.Pace) }),
 	harm.Guarded("pace.Pace{Quota}", func(p *harm.Process) retry.Guard { return paced(p, 1) }),
