@@ -158,9 +158,9 @@ func NewLab(t *testing.T, sample bool) *Lab {
 // Measure runs a world with and without a subject.
 func (l *Lab) Measure(w World, s Subject) Figures {
 	if l.sample {
-		w.seeds, w.length = 1, min(w.length, 40*time.Second)
+		w.seeds, w.length = 1, min(w.length, 35*time.Second)
 		if w.batch > 0 {
-			w.length = 3 * time.Hour
+			w.length = 2 * time.Hour
 		}
 	}
 	peak, ok := l.peaks[w.ID()]
