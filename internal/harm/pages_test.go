@@ -40,12 +40,12 @@ var onPages = []struct {
 	{"llm.md 1, model 1", func() any {
 		var overloaded = func(event, data string) error {
 			if event == "error" || strings.HasPrefix(data, `{"error"`) {
-				// Transient, not Throttled: the quota is not used up, so the pace must not slow down.
+				// Transient, not Throttled: it says nothing about the quota.
 				return errors.New("the stream begins with an error")
 			}
 			return nil
 		}
-		var model pace.Pace
+		var model = pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}
 		value := retryhttp.Transport{
 			Check: retryhttp.FirstEvent(overloaded),
 			Policy: retry.Policy{
@@ -61,7 +61,7 @@ var onPages = []struct {
 	{"llm.md 1, model 2", func() any {
 		var overloaded = func(event, data string) error {
 			if event == "error" || strings.HasPrefix(data, `{"error"`) {
-				// Transient, not Throttled: the quota is not used up, so the pace must not slow down.
+				// Transient, not Throttled: it says nothing about the quota.
 				return errors.New("the stream begins with an error")
 			}
 			return nil
@@ -85,7 +85,7 @@ var onPages = []struct {
 		return &value
 	}},
 	{"guards.md 1", func() any {
-		var model pace.Pace
+		var model = pace.Pace{Quota: 500, Per: time.Minute}
 		var places limit.Limit
 		value := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}
 		return &value
