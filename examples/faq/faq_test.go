@@ -66,7 +66,7 @@ func TestChangeWhileRunning(t *testing.T) {
 
 // work does a job within a minute. If its turn would come too late, work tries again when it
 // may come in time.
-func work(ctx context.Context, policy retry.Policy, job func(context.Context) error) error {
+func serveAll(ctx context.Context, policy retry.Policy, job func(context.Context) error) error {
 	for {
 		inTime, cancel := context.WithTimeout(ctx, time.Minute)
 		err := retry.Run(inTime, policy, job)
@@ -250,6 +250,44 @@ func TestFailover(t *testing.T) {
 func consume(ctx context.Context, session func(context.Context) error) error {
 	policy := retry.Policy{Name: "consume", MaxElapsed: time.Minute}
 	return retry.Supervise(ctx, policy, 10*time.Second, session)
+}
+
+func pollForGood(ctx context.Context, p retry.Policy, receive func(context.Context) (string, error), handle func(context.Context, string)) error {
+	return retry.Supervise(ctx, p, 0, func(ctx context.Context) error {
+		for {
+			m, err := receive(ctx)
+			if err != nil {
+				return err
+			}
+			handle(ctx, m)
+		}
+	})
+}
+
+// In an outage of an hour a consumer makes a few hundred calls, and then goes on.
+func TestAConsumerThatPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, calls, handled := time.Now(), 0, 0
+		ctx, cancel := context.WithCancel(t.Context())
+		err := pollForGood(ctx, retry.Policy{Name: "poll", Budget: &retry.EarnedBudget{}}, func(context.Context) (string, error) {
+			calls++
+			if at := time.Since(start); at > time.Minute && at < time.Hour {
+				return "", errDown
+			}
+			time.Sleep(time.Second)
+			return "m", nil
+		}, func(context.Context, string) {
+			if handled++; time.Since(start) > 2*time.Hour {
+				cancel()
+			}
+		})
+		if e, ok := errors.AsType[*retry.Error](err); !ok && err != nil || ok && e.Reason != retry.ReasonCanceled {
+			t.Errorf("the consumer has ended: %v", err)
+		}
+		if failed := calls - handled; failed < 10 || failed > 600 {
+			t.Errorf("%d calls in an outage of an hour", failed)
+		}
+	})
 }
 
 func TestMaxElapsedFromTheFirstFailure(t *testing.T) {
