@@ -66,7 +66,7 @@ func TestChangeWhileRunning(t *testing.T) {
 
 // work does a job within a minute. If its turn would come too late, work tries again when it
 // may come in time.
-func serveAll(ctx context.Context, policy retry.Policy, job func(context.Context) error) error {
+func work(ctx context.Context, policy retry.Policy, job func(context.Context) error) error {
 	for {
 		inTime, cancel := context.WithTimeout(ctx, time.Minute)
 		err := retry.Run(inTime, policy, job)
