@@ -269,7 +269,10 @@ func TestAConsumerThatPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, calls, handled := time.Now(), 0, 0
 		ctx, cancel := context.WithCancel(t.Context())
-		err := pollForGood(ctx, retry.Policy{Name: "poll", Budget: &retry.EarnedBudget{}}, func(context.Context) (string, error) {
+		err := pollForGood(ctx, retry.Policy{Name: "poll", Budget: &retry.EarnedBudget{}}, func(ctx context.Context) (string, error) {
+			if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
 			calls++
 			if at := time.Since(start); at > time.Minute && at < time.Hour {
 				return "", errDown
