@@ -53,10 +53,19 @@ func (d *description) run(e *retry.Error) string {
 		d.told = make(map[*retry.Error]string)
 	}
 	d.told[e] = text // in case that e is also below itself
-	if told := told(e); told != nil {
-		text += ": " + d.of(told)
-		d.told[e] = text
+	last := told(e)
+	if e.Guard != "" && e.Cause != nil { // it has ended the run, whatever attempts have failed with
+		text += ": " + e.Guard + ": " + d.of(e.Cause)
+		if len(e.Errs) == 0 {
+			last = nil // which is e.Cause
+		} else {
+			text += "; attempts failed with"
+		}
 	}
+	if last != nil {
+		text += ": " + d.of(last)
+	}
+	d.told[e] = text
 	return text
 }
 

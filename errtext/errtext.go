@@ -21,7 +21,8 @@ const (
 // URLs are shown without userinfo, query and fragment: that of a [*url.Error] anywhere
 // in the tree, wherever it is in the text, and every other URL in the text, which is
 // recognized by "://". A run is described by its reason and what its last attempt failed
-// with: so texts of the same kind are equal, since they have no times and no counts. An
+// with: so texts of the same kind are equal, since they have no times and no counts. If a guard has
+// ended the run, the type of the guard and its error come first. An
 // error that is [retry.ErrPaced] is shown without the time that it names. If more than
 // 1 000 errors are in the tree, or if a method of one panics, the text is the type of err.
 func Of(err error) (text string) {

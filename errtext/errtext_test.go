@@ -208,17 +208,41 @@ func TestHowLateATurnWouldComeIsNotShown(t *testing.T) {
 			t.Fatalf("%v, want a cause that is ErrPaced and says more", err)
 		}
 		const text = "retry: its turn would come too late"
-		if got, want := errtext.Of(err), "guard: "+text; got != want {
+		if got, want := errtext.Of(err), "guard: errtext_test.slow: "+text; got != want {
 			t.Errorf("Of = %q, want %q", got, want)
 		}
 		if got, want := errtext.Of(fmt.Errorf("model: %w", e.Cause)), "model: "+text; got != want {
 			t.Errorf("Of = %q, want %q", got, want)
 		}
-		if got, want := ofRun(retry.ReasonGuard, err), "guard: "+text; got != want {
+		if got, want := ofRun(retry.ReasonGuard, err), "guard: errtext_test.slow: "+text; got != want {
 			t.Errorf("of the run: %q, want %q", got, want)
 		}
 	}
 }
+
+// What a guard has ended is not described as what attempts had failed with before.
+func TestGuardGoesFirst(t *testing.T) {
+	var g lastly
+	p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{&g}}
+	err := retry.Run(t.Context(), p, func(context.Context) error { return errors.New("connection refused") })
+	if got, want := errtext.Of(err), "guard: errtext_test.lastly: quota used up; attempts failed with: connection refused"; got != want {
+		t.Errorf("Of = %q, want %q", got, want)
+	}
+	if got, want := errtext.Of(fmt.Errorf("outer: %w", err)), "outer: guard: errtext_test.lastly: quota used up; attempts failed with: connection refused"; got != want {
+		t.Errorf("Of = %q, want %q", got, want)
+	}
+}
+
+// lastly admits one attempt.
+type lastly int
+
+func (l *lastly) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	if *l++; *l > 1 {
+		return retry.Pass{}, retry.Stop(errors.New("quota used up"))
+	}
+	return retry.Pass{}, nil
+}
+func (*lastly) Leave(retry.Pass, retry.Exit) {}
 
 func succeed(context.Context) error { return nil }
 

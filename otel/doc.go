@@ -40,7 +40,7 @@
 //	retry.connection_dropped  of an attempt that has closed a connection that had gone silent, with
 //	                    DropHook: network.peer.address
 //
-// retry.guard is the type of the guard, such as limit.Limit or pace.Pace. An attempt that
+// retry.guard is the type of the guard, such as limit.Limit or breaker.Breaker. An attempt that
 // it refuses is no attempt: it has no number and no span of its own, and does not count as one.
 //
 // retry.class is permanent, transient, timed_out, throttled or unprocessed, and unknown if
@@ -65,10 +65,11 @@
 //	retry.operation.failing   gauge, s                  retry.name; for how long all attempts have failed
 //	retry.attempt.duration    histogram, s              retry.name; retry.class and error.type of a failure
 //	retry.gave_up             counter, {operation}      retry.name, retry.reason; error.type of the last attempt, or of
-//	                                                    the refusal if the reason is guard
+//	                                                    the refusal and retry.guard if the reason is guard
 //	retry.guards              counter, {attempt}        retry.name, retry.guard, retry.guard.result: waited, refused
 //	retry.hedges              counter, {call}           retry.name, retry.hedge.result (see HedgeHook)
 //	retry.connections_dropped  counter, {connection}    (see DropHook)
+//	retry.breaker.open        gauge, s                  retry.breaker (see ObserveBreaker)
 //	retry.hedge.delay         gauge, s                  retry.hedge.name (see ObserveHedge)
 //	retry.limit.places        gauge, {attempt}          retry.limit (see ObserveLimit)
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
@@ -80,7 +81,7 @@
 //	retry.gate.closed         gauge, {gate}                retry.gate (see ObserveGate); error.type of what has closed it
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
 //	retry.….parts             gauge, {part}             as the gauges of what a retry.PerKey has (see ObservePerKey),
-//	                                                    which have retry.….rank too: budget, limit, hedge or pace
+//	                                                    which have retry.….rank too: budget, limit, breaker, hedge or pace
 //
 // retry.outcome is success_first_try, success_after_retry, failure_first_try,
 // failure_after_retry or canceled. A run that its caller canceled has not failed,

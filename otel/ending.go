@@ -97,6 +97,15 @@ func (e ending) errorType() string {
 type givenUp struct {
 	reason    retry.Reason
 	errorType string // of its last attempt or its guard's refusal, empty if that was no fault: see lastFault
+	guard     string // that has ended it, or ""
+}
+
+func givenUpBy(s *retry.Summary) givenUp {
+	g := givenUp{reason: s.Reason, errorType: lastFault(s)}
+	if e, ok := s.Err.(*retry.Error); ok && e != nil && e.Guard != "" {
+		g.guard, _ = admit(&guardTypes, e.Guard)
+	}
+	return g
 }
 
 // lastFault returns the error.type of the guard's refusal that ended a run, or else of its

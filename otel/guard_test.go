@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -46,7 +48,7 @@ func TestGuardsAreNamed(t *testing.T) {
 	}
 	const measured = `
 retry.attempt.duration [s] error.type=*errors.errorString class=transient name=pay: 2 runs, sum 0.02
-retry.gave_up [{operation}] error.type=limit.limited name=pay reason=guard: 1
+retry.gave_up [{operation}] error.type=limit.limited guard=otelretry_test.plan name=pay reason=guard: 1
 retry.guards [{attempt}] guard=otelretry_test.plan guard.result=refused name=pay: 2
 retry.guards [{attempt}] guard=otelretry_test.plan guard.result=waited name=pay: 2
 retry.operation.attempts [{attempt}] name=pay outcome=failure_after_retry: 1 runs, sum 2
@@ -56,7 +58,7 @@ retry.operation.waited [s] name=pay: 1 runs, sum 3`
 		v := view(t, guarded(), otelretry.WithAttempts(mode))
 		fails(v)
 		v.wantSpans(`
-pay 0s-3.02s name=pay max_attempts=4 attempts=2 outcome=failure_after_retry reason=guard error.type=retry.guard waited=3 guard=otelretry_test.plan Error "guard: connection refused"
+pay 0s-3.02s name=pay max_attempts=4 attempts=2 outcome=failure_after_retry reason=guard error.type=retry.guard waited=3 guard=otelretry_test.plan Error "guard: otelretry_test.plan: limit: too many attempts in flight; attempts failed with: connection refused"
   @3.02s retry.guard attempt=3 delay=0 guard=otelretry_test.plan class=unprocessed error.type=limit.limited
   @3.02s retry.gave_up reason=guard attempts=2 guard=otelretry_test.plan
   guard pay 0s-300ms name=pay attempt=1 delay=0.3 guard=otelretry_test.plan
@@ -71,7 +73,7 @@ pay 0s-3.02s name=pay max_attempts=4 attempts=2 outcome=failure_after_retry reas
 	v := view(t, guarded(), otelretry.WithAttempts(otelretry.NoAttempts), otelretry.WithWaits(false))
 	fails(v)
 	v.wantSpans(`
-pay 0s-3.02s name=pay max_attempts=4 attempts=2 outcome=failure_after_retry reason=guard error.type=retry.guard waited=3 guard=otelretry_test.plan Error "guard: connection refused"
+pay 0s-3.02s name=pay max_attempts=4 attempts=2 outcome=failure_after_retry reason=guard error.type=retry.guard waited=3 guard=otelretry_test.plan Error "guard: otelretry_test.plan: limit: too many attempts in flight; attempts failed with: connection refused"
   @0s retry.guard attempt=1 delay=0.3 guard=otelretry_test.plan
   @310ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
   @410ms retry.guard attempt=2 delay=0.2 guard=otelretry_test.plan class=unprocessed error.type=limit.limited
@@ -88,11 +90,11 @@ func TestARunWithoutAttemptsThatAGuardEnded(t *testing.T) {
 		v := view(t, retry.Policy{MaxAttempts: 2, Guards: []retry.Guard{&plan{limit.ErrLimited, limit.ErrLimited}}}, otelretry.WithAttempts(mode))
 		_ = v.run(t.Context())
 		v.wantSpans(`
-retry 0s-100ms max_attempts=2 attempts=0 outcome=failure_first_try reason=guard error.type=retry.guard waited=0.1 guard=otelretry_test.plan Error "guard: limit: too many attempts in flight"
+retry 0s-100ms max_attempts=2 attempts=0 outcome=failure_first_try reason=guard error.type=retry.guard waited=0.1 guard=otelretry_test.plan Error "guard: otelretry_test.plan: limit: too many attempts in flight"
   @100ms retry.guard attempt=1 delay=0 guard=otelretry_test.plan class=unprocessed error.type=limit.limited
   @100ms retry.gave_up reason=guard attempts=0 guard=otelretry_test.plan
   guard 0s-100ms attempt=1 delay=0.1 guard=otelretry_test.plan class=unprocessed error.type=limit.limited`)
-		wantGaveUp(t, v, " error.type=limit.limited reason=guard")
+		wantGaveUp(t, v, " error.type=limit.limited guard=otelretry_test.plan reason=guard")
 	}
 }
 
@@ -144,11 +146,13 @@ func TestObservePerKey(t *testing.T) {
 		}
 		return &hedge.Hedge{Delay: time.Duration(key[0]-'0') * time.Second}
 	}}
+	var breakers retry.PerKey[breaker.Breaker]
 	var paces retry.PerKey[pace.Pace]
 	var unregister []func() error
 	for _, observe := range []func() (func() error, error){
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &budgets, opt) },
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &limits, opt) },
+		func() (func() error, error) { return otelretry.ObservePerKey("shards", &breakers, opt) },
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &hedges, opt) },
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &paces, opt) },
 	} {
@@ -159,6 +163,7 @@ func TestObservePerKey(t *testing.T) {
 		unregister = append(unregister, u)
 	}
 	compare(t, "metrics without a key", metrics(t, reader), `
+retry.breaker.parts [{part}] breaker=shards: 0
 retry.budget.parts [{part}] budget=shards: 0
 retry.hedge.parts [{part}] hedge.name=shards: 0
 retry.limit.parts [{part}] limit=shards: 0
@@ -173,8 +178,13 @@ retry.pace.parts [{part}] pace=shards: 0`)
 	}
 	budgets.For("none")
 	hedges.For("never")
+	breakers.For("closed")
+	trip(breakers.For("open"), clockx.NewVirtual(time.Unix(0, 0)))
 	paces.For("open")
 	compare(t, "metrics", metrics(t, reader), `
+retry.breaker.open [s] breaker=shards breaker.rank=1: 1
+retry.breaker.open [s] breaker=shards breaker.rank=2: 0
+retry.breaker.parts [{part}] breaker=shards: 2
 retry.budget.balance [1] budget=shards budget.rank=1: 0.4
 retry.budget.balance [1] budget=shards budget.rank=2: 0.5
 retry.budget.balance [1] budget=shards budget.rank=3: 0.6

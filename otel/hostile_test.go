@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
@@ -179,6 +180,7 @@ func TestNoAttributeIsANamespace(t *testing.T) {
 		func() (func() error, error) { return otelretry.ObserveBudget("users", &budget.Token{}, opt) },
 		func() (func() error, error) { return otelretry.ObserveHedge("users", &hedge.Hedge{}, opt) },
 		func() (func() error, error) { return otelretry.ObserveLimit("users", &limit.Limit{}, opt) },
+		func() (func() error, error) { return otelretry.ObserveBreaker("users", &breaker.Breaker{}, opt) },
 	} {
 		unregister, err := observe()
 		if err != nil {
@@ -199,8 +201,8 @@ func TestNoAttributeIsANamespace(t *testing.T) {
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	if len(keys) != 20 {
-		t.Errorf("%d keys, want 20: %q", len(keys), keys)
+	if len(keys) != 21 {
+		t.Errorf("%d keys, want 21: %q", len(keys), keys)
 	}
 	for _, key := range keys {
 		for _, other := range keys {

@@ -138,9 +138,12 @@ func (m *measured) summary(e ending) summaryOptions {
 }
 
 func (m *measured) gaveUp(g givenUp) []metric.AddOption {
-	kv := []attribute.KeyValue{reasonKey.String(g.reason.String()), errorTypeKey.String(g.errorType)}
-	if g.errorType == "" {
-		kv = kv[:1]
+	kv := append(make([]attribute.KeyValue, 0, 3), reasonKey.String(g.reason.String()))
+	if g.errorType != "" {
+		kv = append(kv, errorTypeKey.String(g.errorType))
+	}
+	if g.guard != "" {
+		kv = append(kv, guardKey.String(g.guard))
 	}
 	return []metric.AddOption{metric.WithAttributeSet(m.set(kv...))}
 }
@@ -175,7 +178,7 @@ func (t *telemetry) measureRun(ctx context.Context, o *operation, s *retry.Summa
 		m.waited.Record(ctx, s.Waited.Seconds(), o.measured.nameOnly()...)
 	}
 	if s.Reason != retry.ReasonNone && m.takesGaveUps.Enabled(ctx) {
-		m.gaveUp.Add(ctx, 1, o.measured.gaveUps.get(givenUp{s.Reason, lastFault(s)})...)
+		m.gaveUp.Add(ctx, 1, o.measured.gaveUps.get(givenUpBy(s))...)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
@@ -34,25 +35,28 @@ func ObserveBudget(name string, b interface{ Balance() float64 }, opts ...Option
 	return budgets.observe(name, b, opts)
 }
 
-// ObservePerKey is [ObserveBudget], [ObserveLimit], [ObserveHedge] or [ObservePace] for all
-// that keys has, by what a *T is. It reports the five worst: the budgets that have least, the
-// fullest limits, the hedges that wait and the paces that hold attempts back for longest. They
-// have the attribute retry.budget.rank, retry.limit.rank, retry.hedge.rank or retry.pace.rank,
-// from 1 for the worst to 5. How many there are is the gauge retry.budget.parts,
-// retry.limit.parts, retry.hedge.parts or retry.pace.parts. Their keys are no attributes,
-// since there may be thousands. An error may also say that a *T is none of these.
+// ObservePerKey is [ObserveBudget], [ObserveLimit], [ObserveBreaker], [ObserveHedge] or
+// [ObservePace] for all that keys has, by what a *T is. It reports the five worst: the budgets
+// that have least, the fullest limits, the breakers that are open, the hedges that wait and the
+// paces that hold attempts back for longest. They have the attribute retry.budget.rank,
+// retry.limit.rank, retry.breaker.rank, retry.hedge.rank or retry.pace.rank, from 1 for the worst
+// to 5. How many there are is the gauge retry.budget.parts, retry.limit.parts and so on. Their
+// keys are no attributes, since there may be thousands. An error may also say that a *T is none of
+// these.
 func ObservePerKey[T any](name string, keys *retry.PerKey[T], opts ...Option) (unregister func() error, err error) {
 	switch any((*T)(nil)).(type) {
 	case budget:
 		return budgets.observeParts(name, partsOf[budget](keys), opts)
 	case *limit.Limit:
 		return limits.observeParts(name, partsOf[*limit.Limit](keys), opts)
+	case *breaker.Breaker:
+		return breakers.observeParts(name, partsOf[*breaker.Breaker](keys), opts)
 	case *hedge.Hedge:
 		return delays.observeParts(name, partsOf[*hedge.Hedge](keys), opts)
 	case *pace.Pace:
 		return paces.observeParts(name, partsOf[*pace.Pace](keys), opts)
 	}
-	return unregistered, fmt.Errorf("otelretry: %T is no budget, limit, hedge or pace", (*T)(nil))
+	return unregistered, fmt.Errorf("otelretry: %T is no budget, limit, breaker, hedge or pace", (*T)(nil))
 }
 
 // partsOf returns what keys has but nil, as V; nil for nil keys.
