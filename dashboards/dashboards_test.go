@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
@@ -91,8 +92,8 @@ func TestDashboardQueries(t *testing.T) {
 			t.Errorf("variable %s: no label %s in %s", v.Name, m[2], m[1])
 		}
 	}
-	if variables != 3 || len(d.Panels) != 15 {
-		t.Errorf("%d variables and %d panels, want 3 and 15", variables, len(d.Panels))
+	if variables != 3 || len(d.Panels) != 16 {
+		t.Errorf("%d variables and %d panels, want 3 and 16", variables, len(d.Panels))
 	}
 	for _, p := range d.Panels {
 		if len(p.Targets) == 0 || p.Description == "" {
@@ -432,6 +433,13 @@ func scrape(t *testing.T) map[string]labelSet {
 	guarded := policy
 	guarded.Guards = []retry.Guard{new(busy)}
 	_ = retry.Run(t.Context(), guarded, func(context.Context) error { return nil })
+	for _, g := range []retry.Guard{&pace.Pace{Quota: 1, Per: time.Hour}, &limit.Limit{Max: 1}, new(breaker.Breaker)} {
+		guarded.Guards, guarded.MaxAttempts, guarded.MaxElapsed = []retry.Guard{g}, 1, time.Second
+		for range 20 { // the pace refuses the second, and the breaker the 21st
+			_ = retry.Run(t.Context(), guarded, fails)
+		}
+		_ = retry.Run(t.Context(), guarded, func(ctx context.Context) error { return retry.Run(ctx, guarded, fails) }) // the limit refuses the inner one
+	}
 	hedged := &hedge.Hedge{Delay: 1, Hedged: otelretry.HedgeHook(meters)}
 	slow := retry.Policy{Name: policy.Name} // the policy's clock would not move
 	_, _ = hedge.Do(t.Context(), slow, hedged, func(ctx context.Context) (int, error) {
@@ -446,6 +454,9 @@ func scrape(t *testing.T) map[string]labelSet {
 		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(pace.Pace), meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
 		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
+		"breaker": func() (func() error, error) {
+			return otelretry.ObserveBreaker("dependency", new(breaker.Breaker), meters)
+		},
 	} {
 		unregister, err := observe()
 		if err != nil {
