@@ -8,7 +8,7 @@ import (
 	"github.com/goretry/retry/internal/keyed"
 )
 
-// PerKey has a budget, a limit, a pace or a hedge for each part of a system that can fail
+// PerKey has a budget, a limit, a pace, a breaker or a hedge for each part of a system that can fail
 // alone: each host, shard or gRPC target, or each method with a pool of its own. With one
 // for all parts, those that are well earn retries for one that is down, and calls to one
 // that hangs take the places of the others.

@@ -27,9 +27,9 @@ func (open) ErrorType() string           { return "breaker.open" } // the error.
 func (e open) RetryAfter() time.Duration { return time.Duration(e) }
 
 // Breaker is a circuit breaker for the attempts at one dependency: see the package documentation.
-// It is a [retry.Guard]: set it in Policy.Guards. The zero value is closed and ready. Use it by
-// pointer, one for all attempts at one dependency, and do not copy it after the first use. It is
-// safe for concurrent use. A nil Breaker admits all attempts.
+// It is a [retry.Guard]: set it in Policy.Guards, after those that have attempts wait. The zero
+// value is closed and ready. Use it by pointer, one for all attempts at one dependency, and do not
+// copy it after the first use. It is safe for concurrent use. A nil Breaker admits all attempts.
 type Breaker struct {
 	mu     sync.Mutex
 	health health.Health
