@@ -417,35 +417,34 @@ func (v view) guarded(o *operationReport) uint64 {
 	return v.window(o).Reasons[retry.ReasonGuard.String()]
 }
 
-// blame says what part of the runs of o each guard refuses, the most first, and which the server fails. of
-// stands behind the first. blame reports false, and says nothing, if no guard has ended a run.
-func (v view) blame(said *sentence, o *operationReport, of string) bool {
+// blame says what part of the runs of o the server fails, and each guard refuses, the most first. of stands
+// behind the first.
+func (v view) blame(said *sentence, o *operationReport, of string) {
+	type culprit struct {
+		part
+		verb string
+		runs uint64
+	}
 	w := v.window(o)
 	guarded := v.guarded(o)
-	if guarded == 0 {
-		return false
-	}
-	left, verb := guarded, " refuses "
+	left := guarded
+	var all []culprit
 	for _, r := range v.refusalsOf(o) {
 		n := min(r.runs, left)
-		if n == 0 {
-			continue
-		}
 		left -= n
-		said.name(r.guard)
-		said.say(verb + share(n, w.Runs) + of)
-		verb, of = " ", ""
-		if left > 0 || w.failing() > guarded {
+		all = append(all, culprit{part{r.guard, true}, " refuses ", n})
+	}
+	all = append(all, culprit{part{"guards", false}, " refuse ", left}, culprit{part{"the server", false}, " fails ", w.failing() - guarded})
+	all = slices.DeleteFunc(all, func(c culprit) bool { return c.runs == 0 })
+	slices.SortStableFunc(all, func(a, b culprit) int { return cmp.Compare(b.runs, a.runs) })
+	for i, c := range all {
+		if i > 0 {
 			said.say(", ")
+			of = ""
 		}
+		said.Parts = append(said.Parts, c.part)
+		said.say(c.verb + share(c.runs, w.Runs) + of)
 	}
-	if left > 0 {
-		said.say("guards refuse " + share(left, w.Runs) + of)
-	}
-	if failed := w.failing(); failed > guarded {
-		said.say("the server fails " + share(failed-guarded, w.Runs))
-	}
-	return true
 }
 
 // worst is how many operations, guards, budgets and limits are named below the headline.
