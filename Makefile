@@ -83,6 +83,8 @@ mutate:
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtree.txt internal/errtree
+	go run ./tools/mutate -min 98 -tests breaker -known tools/mutate/equivalent-health.txt internal/health
+	go run ./tools/mutate -min 98 -skip 'Parallel|Alloc' breaker
 	go run ./tools/mutate -min 98 internal/keyed
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-pacing.txt -skip RandomRuns internal/pacing
 

@@ -75,7 +75,7 @@ const (
 )
 
 // Closed reports whether no attempt has passed since h closed.
-func (h *Health) Closed() bool { return h.left > 0 && h.left >= h.ramp() }
+func (h *Health) Closed() bool { return h.left >= h.ramp() }
 
 // Well reports whether any number of attempts may start.
 func (h *Health) Well() bool { return h.left == 0 }
@@ -222,7 +222,7 @@ func Hold(n int, hint time.Duration) time.Duration {
 	if hint > 0 {
 		return min(hint, 75*time.Second)
 	}
-	return min(time.Second<<min(max(n-1, 0), 6), time.Minute)
+	return min(time.Second<<min(n-1, 6), time.Minute)
 }
 
 // ahead reports whether at, which was d ahead when it was set, is to come.

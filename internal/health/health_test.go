@@ -267,6 +267,31 @@ func TestRamp(t *testing.T) {
 	p.ready(time.Second)
 }
 
+// Once it is well, attempts in flight from before do not count.
+func TestInFlightAfterTheRamp(t *testing.T) {
+	p := newPatient(t, Rule{Ramp: 2, Evidence: &Row{Least: 3}})
+	if p.Trying() {
+		t.Error("one that is well tries something")
+	}
+	p.fail(3)
+	p.after(time.Second)
+	probe := p.start()
+	if !p.Trying() {
+		t.Error("it does not try the attempt on probation")
+	}
+	p.end(probe, Passed)
+	first := p.start()
+	for range 5 {
+		p.start() // four of which nobody has allowed
+	}
+	p.end(first, Passed)
+	p.is("well")
+	p.ready(0)
+	if p.Trying() {
+		t.Error("once it is well it tries what is in flight")
+	}
+}
+
 // What hangs on the ramp keeps it full for as long as it hangs.
 func TestHangOnTheRamp(t *testing.T) {
 	p := newPatient(t, Rule{Ramp: 10, Evidence: &Row{Least: 3}, Hang: asLong})
@@ -434,6 +459,11 @@ func TestShare(t *testing.T) {
 			return enough
 		}, false},
 		{"a reading a second late", func(s *Share) bool { fails(s, start, 19); return fails(s, start.Add(-time.Second), 1) }, true},
+		{"a clock set back to later than the first", func(s *Share) bool {
+			fails(s, start, 1)
+			fails(s, start.Add(5*time.Second), 18)
+			return fails(s, start.Add(3*time.Second), 1)
+		}, false},
 		{"a clock set back", func(s *Share) bool { fails(s, start, 19); return fails(s, start.Add(-time.Minute), 1) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -505,6 +535,25 @@ func TestScore(t *testing.T) {
 			}
 			return enough
 		}, true},
+		{"one message, and nine of another", func(s *Score, at func(time.Duration) time.Time) (enough bool) {
+			s.Failed(at(0), "a")
+			for range 9 {
+				enough = s.Failed(at(ten), "b")
+			}
+			return enough
+		}, true},
+		{"the same a little too early", func(s *Score, at func(time.Duration) time.Time) (enough bool) {
+			s.Failed(at(0), "a")
+			for range 9 {
+				enough = s.Failed(at(ten-1), "b")
+			}
+			return enough
+		}, false},
+		{"two messages, Failures is 1", func(s *Score, at func(time.Duration) time.Time) bool {
+			s.Failures = 1
+			early := s.Failed(at(0), "a")
+			return !early && s.Failed(at(half), "b")
+		}, true},
 		{"two messages, nine times", func(s *Score, at func(time.Duration) time.Time) (enough bool) {
 			for i := range 9 {
 				enough = enough || s.Failed(at(time.Duration(i)*ten), id(i%2))
@@ -539,9 +588,9 @@ func TestScore(t *testing.T) {
 			}
 			passes(s, at(half), 2)
 			for i := range 4 {
-				s.Failed(at(half), id(i))
+				s.Failed(at(half), id(1000+i))
 			}
-			return s.Failed(at(2*half-1), id(5))
+			return s.Failed(at(2*half-1), id(1000))
 		}, false},
 		{"five of six fail", func(s *Score, at func(time.Duration) time.Time) (enough bool) {
 			for i := range 600 {
@@ -561,6 +610,7 @@ func TestScore(t *testing.T) {
 				t.Errorf("enough: %v, want %v", got, test.want)
 			}
 			s.Reset()
+			s.Failures = 0
 			for i := range 4 {
 				s.Failed(start, id(i))
 			}

@@ -390,7 +390,7 @@ func play(t testing.TB, count string, next func() int, steps int) (closed, ramp,
 				e.outcome = Passed
 			}
 			if e.outcome > Passed && next()%8 == 0 {
-				e.hint = [...]time.Duration{time.Second, 10 * time.Second, time.Hour}[next()%3]
+				e.hint = [...]time.Duration{100 * time.Millisecond, 10 * time.Second, time.Hour}[next()%3]
 			}
 			h.End(at, News{Ticket: tickets[e.attempt], Outcome: e.outcome, Hint: e.hint, ID: e.id})
 			m.events = append(m.events, e)
