@@ -27,8 +27,8 @@
 //	           is on probation too     or well                 lengthens the wait
 //	tries      is on probation         opens it                the next wait, which is     the next may start,
 //	                                                           longer by Rule.Wait         or after its Hint
-//	tries, and counts those in flight  opens it                as in tries                 as in tries
-//	it hangs   as failed
+//	tries, it  counts those in flight  opens it                as in tries                 as in tries
+//	hangs      as failed
 //	ramp       counts as in flight     evidence; the last      evidence, or at once if     –
 //	                                   success makes it well   Strict: the next wait
 //
@@ -46,14 +46,14 @@
 //
 // # What differs
 //
-//	          evidence  wait                   hang        ramp        a failure on the ramp
-//	pace      Row       Hold                   as a rule   none        –
-//	breaker   Share     1s to 1m, ±20 %        as a rule   none        –
-//	gate      Score     Gate.Probe, or a       next        10          evidence
+//	          evidence  wait                   hang        ramp  a failure on the ramp
+//	pace      Row       Hold                   wait+next   –     –
+//	breaker   Share     1s to 1m, ±20 %        wait+next   –     –
+//	gate      Score     Gate.Probe, or a       next        10    is evidence
 //	                    longer hint
-//	failover  Row{3}    Set.Rest               wait        10          closes it
+//	failover  Row{3}    Set.Rest               wait        10    closes it
 //
-// A gate's probes come at the intervals of its Probe, also if they hang. A target's attempt that
+// A breaker waits after an attempt that hangs as after any that fails. A gate's probes come at the intervals of its Probe, also if they hang. A target's attempt that
 // hangs keeps others away as long as its rest was, and not longer. A gate must not close because
 // half of the calls fail, even after an outage. A target's calls can be made elsewhere.
 package health
