@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -26,8 +27,9 @@ type service struct {
 	policy retry.Policy
 	slow   *hedge.Hedge // searches may run twice at the same time
 	places *limit.Limit
-	orders *limit.Limit   // of them the dependency takes one at a time
-	ended  []func() error // what close calls
+	orders *limit.Limit     // of them the dependency takes one at a time
+	down   *breaker.Breaker // no order is sent while the dependency is down
+	ended  []func() error   // what close calls
 
 	firstTry, afterRetry, failed atomic.Int64
 }
@@ -39,6 +41,7 @@ func newService(url string, page *retrydebug.Recorder) (*service, error) {
 		slow:   &hedge.Hedge{Hedged: otelretry.HedgeHook()},
 		places: &limit.Limit{Start: 100, Min: 50},
 		orders: &limit.Limit{Max: 1},
+		down:   &breaker.Breaker{},
 	}
 	if err := s.observe(budget, page); err != nil {
 		return nil, err
@@ -65,6 +68,7 @@ func (s *service) observe(budget *retry.EarnedBudget, page *retrydebug.Recorder)
 	page.ObserveBudget("dependency", budget)
 	page.ObserveHedge("search", s.slow)
 	page.ObserveLimit("dependency", s.places)
+	page.ObserveBreaker("dependency", s.down)
 	add := func(unregister func() error, err error) error {
 		s.ended = append(s.ended, unregister)
 		return err
@@ -73,6 +77,7 @@ func (s *service) observe(budget *retry.EarnedBudget, page *retrydebug.Recorder)
 		add(otelretry.ObserveBudget("dependency", budget)),
 		add(otelretry.ObserveHedge("search", s.slow)),
 		add(otelretry.ObserveLimit("dependency", s.places)),
+		add(otelretry.ObserveBreaker("dependency", s.down)),
 	)
 }
 
@@ -98,7 +103,7 @@ func (s *service) call(ctx context.Context) {
 	case n < 4:
 		policy := s.policy.Named("place-order")
 		policy.NonIdempotent = true
-		policy.Guards = []retry.Guard{s.places, s.orders}
+		policy.Guards = []retry.Guard{s.down, s.places, s.orders}
 		_, _ = retry.Do(ctx, policy, s.sending(http.MethodPost, policy.Name))
 	default:
 		policy := s.policy.Named("get-user")
