@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
@@ -88,6 +89,15 @@ var onPages = []struct {
 		var model = pace.Pace{Quota: 500, Per: time.Minute}
 		var places limit.Limit
 		value := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}
+		return &value
+	}},
+	{"guards.md 2", func() any {
+		var users breaker.Breaker
+		value := retry.Policy{
+			Name:           "fetch-user",
+			AttemptTimeout: 2 * time.Second,
+			Guards:         []retry.Guard{&users},
+		}
 		return &value
 	}},
 }
