@@ -20,9 +20,8 @@
 //
 // Callers whose attempts fail at random, if most do. Of 33, 50 and 67 % it takes nothing. If 80 %
 // fail, 78 % of two calls per second are lost, and 51 % without it; if 90 % fail, 99 and 73 %
-// (RETRY_LONG=1 go test -run TestPrice -v ./breaker). If a third fails, less than one attempt in a
-// million opens it: at two attempts per second, where that is most frequent, once in a month (-run
-// TestThirdFails).
+// (RETRY_LONG=1 go test -v -run TestPrice ./breaker). If a third fails, less than one attempt in a
+// million opens it, at any rate (-run TestThirdFails).
 //
 // It also prolongs an outage: the last wait ends later. In a minute in which all attempts time out
 // after 5 s, and in those next to it, 1401 of 3600 calls are lost, and 987 without it. The
