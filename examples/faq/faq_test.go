@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -143,6 +144,27 @@ func TestAttemptsBesideMaxElapsed(t *testing.T) {
 	}
 	if got := (retry.Policy{}).AttemptLimit(); got != 3 {
 		t.Errorf("AttemptLimit() = %d, want 3", got)
+	}
+}
+
+// A hook tells a retry from the end, also if there is no wait.
+func TestLogOfRetries(t *testing.T) {
+	var out strings.Builder
+	log := log.New(&out, "", 0)
+	hooks := retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) {
+		switch {
+		case a.Err == nil || a.Answered:
+		case a.Reason == retry.ReasonNone:
+			log.Printf("%s: %v; retrying in %v", a.Name, a.Err, a.Delay)
+		default:
+			log.Printf("%s: %v; giving up: %v", a.Name, a.Err, a.Reason)
+		}
+	}}
+	p := retry.Policy{Name: "load", MaxAttempts: 2, Backoff: retry.Constant(0), Hooks: hooks}
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.Answer(errDown) })
+	if want := "load: down; retrying in 0s\nload: down; giving up: max_attempts\n"; out.String() != want {
+		t.Errorf("the log is %q, want %q", out.String(), want)
 	}
 }
 

@@ -87,3 +87,45 @@ func TestAppend(t *testing.T) {
 		})
 	}
 }
+
+// docs/adapters.md says when a callback may refuse a retry: before Judged. Cancel is for a caller who leaves.
+func TestACallbackThatRefusesARetry(t *testing.T) {
+	busy := retry.After(errors.New("busy"), time.Minute)
+	refuses := func(v retry.Verdict) bool { return v.Hint >= time.Minute }
+	for name, tt := range map[string]struct {
+		edit   func(*retry.Policy)
+		try    func(p retry.Policy, a *retry.Attempts)
+		reason retry.Reason
+		waits  int
+	}{
+		"before Judged": {try: func(p retry.Policy, a *retry.Attempts) {
+			v := p.Judge(busy)
+			if refuses(v) {
+				v.End = retry.ReasonPermanent
+			}
+			a.Judged(v)
+		}, reason: retry.ReasonPermanent},
+		"by Cancel": {try: func(p retry.Policy, a *retry.Attempts) {
+			if v := p.Judge(busy); a.Judged(v) && refuses(v) {
+				a.Cancel(errors.New("the callback refuses"))
+			}
+		}, reason: retry.ReasonCanceled, waits: 1},
+		"by the policy": {edit: func(p *retry.Policy) { p.MaxRetryAfter = time.Minute - 1 },
+			try: func(p retry.Policy, a *retry.Attempts) { a.Done(busy) }, reason: retry.ReasonRetryAfter},
+	} {
+		waits := 0
+		p := retry.Policy{Hooks: retry.Hooks{Wait: func(context.Context, retry.Attempt) { waits++ }}}
+		if tt.edit != nil {
+			tt.edit(&p)
+		}
+		a := p.Attempts(t.Context())
+		for a.Next() {
+			tt.try(p, a)
+		}
+		a.Close()
+		e, ok := errors.AsType[*retry.Error](a.Err())
+		if !ok || e.Reason != tt.reason || e.Attempts != 1 || waits != tt.waits {
+			t.Errorf("%s: %v after %d waits, want %v after %d", name, a.Err(), waits, tt.reason, tt.waits)
+		}
+	}
+}
