@@ -64,6 +64,13 @@ type (
 		Code   int
 		Status int
 	}
+	// As gophercloud has it, and mailgun-go.
+	Unexpected struct {
+		Expected []int
+		Actual   int
+		Header   http.Header
+	}
+	Counted        struct{ Actual, Expected int }
 	hidden         struct{ statusCode int }
 	Any            struct{ StatusCode any }
 	deep           struct{ StatusErr }
@@ -91,6 +98,8 @@ func (AfterNumber) Error() string  { return "x" }
 func (AfterAlone) Error() string   { return "x" }
 func (Text) Error() string         { return "x" }
 func (Validation) Error() string   { return "x" }
+func (Unexpected) Error() string   { return "x" }
+func (Counted) Error() string      { return "x" }
 func (hidden) Error() string       { return "x" }
 func (Any) Error() string          { return "x" }
 func (Deeper) Error() string       { return "x" }
@@ -228,6 +237,9 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"a wait alone", AfterAlone{3}, transient, 3 * second},
 		{"a text", Text{"503"}, unknown, 0},
 		{"Code and Status of a validation error", Validation{404, 404}, unknown, 0},
+		{"Actual beside what was expected", &Unexpected{[]int{200}, 404, nil}, permanent, 0},
+		{"Actual with a header", &Unexpected{[]int{200, 202}, 429, header}, throttled, 7 * second},
+		{"Actual that counts", Counted{404, 200}, unknown, 0},
 		{"an unexported field", hidden{404}, unknown, 0},
 		{"an interface", Any{404}, unknown, 0},
 		{"embedded", &Deeper{&deep{StatusErr{404}}}, permanent, 0},

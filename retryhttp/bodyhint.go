@@ -16,6 +16,8 @@ import (
 //   - error.details[].retryDelay of Google's APIs ("30s")
 //   - retry_after or retryAfter, in seconds, as Discord and Telegram have it
 //   - backoff_seconds in error.data of JSON-RPC, as Infura has it
+//   - retry_in_seconds in errors[].extensions of GraphQL, as monday.com has it
+//   - estimated_time of a 503, in seconds: Hugging Face loads a model until then
 //
 // A wait is rounded up to the nanosecond. One that overflows a [time.Duration] is the
 // longest Duration, which no policy waits for. If error.errors[].reason of a 403 is
@@ -64,7 +66,12 @@ func readBody(text []byte, resp *http.Response) (name, value string) {
 	if d.Decode(&doc) != nil {
 		return "", ""
 	}
-	if wait, ok := (bodyReader{canonical(resp.Header)}).wait(doc, 0); ok {
+	b := bodyReader{canonical(resp.Header)}
+	wait, ok := b.wait(doc, 0)
+	if object, isObject := doc.(map[string]any); !ok && isObject && resp.StatusCode == http.StatusServiceUnavailable {
+		wait, ok = b.read(object["estimated_time"])
+	}
+	if ok {
 		return "Retry-After-Ms", milliseconds(wait)
 	}
 	if resp.StatusCode == http.StatusForbidden && rateLimited(doc) {
@@ -90,12 +97,12 @@ func (b bodyReader) wait(doc any, depth int) (time.Duration, bool) {
 			}
 		}
 	case map[string]any:
-		for _, name := range [...]string{"retryDelay", "retry_after", "retryAfter", "backoff_seconds"} {
+		for _, name := range [...]string{"retryDelay", "retry_after", "retryAfter", "backoff_seconds", "retry_in_seconds"} {
 			if wait, ok := b.read(doc[name]); ok {
 				return wait, true
 			}
 		}
-		for _, name := range [...]string{"error", "details", "parameters"} {
+		for _, name := range [...]string{"error", "details", "parameters", "errors", "extensions"} {
 			if wait, ok := b.wait(doc[name], depth+1); ok {
 				return wait, true
 			}

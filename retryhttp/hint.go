@@ -13,20 +13,22 @@ import (
 //   - Retry-After-Ms, X-Ms-Retry-After-Ms (Azure) and X-Amz-Retry-After (AWS), in
 //     milliseconds
 //   - Retry-After
-//   - X-Rate-Limit-Retry-After-Seconds and X-RateLimit-Retry-After, unless it is 0
+//   - X-Rate-Limit-Retry-After-Seconds, X-RateLimit-Retry-After, X-RateLimit-RetryAfter and
+//     X-Contentful-RateLimit-Reset, unless it is 0
 //   - RateLimit: the longest t of the policies that have r=0
 //     (draft-ietf-httpapi-ratelimit-headers-10), or reset if remaining=0 (draft 07)
-//   - RateLimit-Reset, X-RateLimit-Reset-After, X-RateLimit-Reset or
-//     X-Rate-Limit-Reset, if the header Remaining beside it is 0. Reset-After is in
-//     seconds
-//   - X-RateLimit-Reset-Requests and X-RateLimit-Reset-Tokens (OpenAI), and
-//     Anthropic-Ratelimit-Requests-Reset and the same for Tokens, Input-Tokens and
-//     Output-Tokens; the longest of those whose Remaining is 0
+//   - RateLimit-Reset, X-RateLimit-Reset-After, X-RateLimit-Reset, X-Rate-Limit-Reset,
+//     X-Sentry-Rate-Limit-Reset, Fitbit-Rate-Limit-Reset or X-RateLimit-Requests-Reset
+//     (RapidAPI), if the header Remaining beside it is 0. Reset-After is in seconds
+//   - X-RateLimit-Reset-Requests and X-RateLimit-Reset-Tokens (OpenAI), Requests-Day and
+//     Tokens-Minute (Cerebras), and Anthropic-Ratelimit-Requests-Reset and the same for
+//     Tokens, Input-Tokens and Output-Tokens; the longest of those whose Remaining is 0
 //
 // Retry-After and resets are read as a number of seconds (Docker Hub, GitHub: an epoch), as a
-// duration ("1m30s", "6ms"), as any of the three dates of HTTP, or as a date of RFC 3339. A
-// number is an epoch, in seconds or in milliseconds, if that is within ten years of now. A
-// date's zone may be GMT, UTC or an offset, and its day may have one digit.
+// duration ("1m30s", "6ms"), as any of the three dates of HTTP, as a date of RFC 3339, or as
+// 2026-03-01 05:01:00 -0700. A number is an epoch, in seconds or in milliseconds, if that is
+// within ten years of now. A date's zone may be GMT, UTC or an offset, and its day may have one
+// digit.
 //
 // A number of seconds or milliseconds may have a fraction, and is rounded up to the
 // nanosecond. Points in time are compared with the response's own Date, or with now if

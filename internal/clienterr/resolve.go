@@ -125,8 +125,8 @@ func (k *Type) findFields(t reflect.Type) {
 	for _, f := range reflect.VisibleFields(t) {
 		switch {
 		case !f.IsExported():
-		case f.Name == "Actual" && isInteger(f.Type): // gophercloud's, beside what was expected
-			if h, ok := fieldOf(t, "ResponseHeader"); ok && isHeader(h) {
+		case f.Name == "Actual" && isInteger(f.Type): // gophercloud's and mailgun-go's
+			if expected, ok := fieldOf(t, "Expected"); ok && expected.Type == reflect.TypeFor[[]int]() {
 				k.status = insert(k.status, f.Index)
 			}
 		case isStatus(f):

@@ -20,9 +20,9 @@ func Date(s string) (time.Time, bool) {
 		"02-Jan-06 15:04:05 GMT", "02-Jan-06 15:04:05 UTC", "02-Jan-06 15:04:05 -0700")
 }
 
-// parseTimestamp reads a date of RFC 3339, also one without seconds.
+// parseTimestamp reads a date of RFC 3339, also one without seconds, or as Ruby prints it.
 func parseTimestamp(s string) (time.Time, bool) {
-	return parseTime(s, time.RFC3339, "2006-01-02T15:04Z07:00")
+	return parseTime(s, time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 UTC")
 }
 
 // parseTime reads a time in the first of some layouts that fits.

@@ -69,7 +69,7 @@ func Wait(text string, h Header, now func() time.Time) (wait time.Duration, ok b
 // ParseLimits returns how long it takes until a limit is reset of which nothing remains.
 func ParseLimits(h Header, now func() time.Time) (wait time.Duration, ok bool) {
 	for _, name := range limited {
-		if text := get(h, name); !exhausted(text) { // they may be in every response
+		if text := get(h, name); !exhausted(strings.TrimSuffix(text, "s")) { // they may be in every response, as 0 or 0s
 			if wait, ok := Wait(text, h, now); ok {
 				return wait, true
 			}
@@ -92,8 +92,9 @@ func ParseLimits(h Header, now func() time.Time) (wait time.Duration, ok bool) {
 var milliseconds = [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"}
 
 // limited are the headers of limits that name the wait itself: of Bucket4j's filters
-// (bucket4j.com), and of others.
-var limited = [...]string{"X-Rate-Limit-Retry-After-Seconds", "X-Ratelimit-Retry-After"}
+// (bucket4j.com), of Help Scout, CrowdStrike and Contentful, and of others. The sources of these and
+// of the others are in retryhttp/testdata/apis.tsv.
+var limited = [...]string{"X-Rate-Limit-Retry-After-Seconds", "X-Ratelimit-Retry-After", "X-Ratelimit-Retryafter", "X-Contentful-Ratelimit-Reset"}
 
 // secondsOrEpoch returns the wait of a number that is seconds from now, or an epoch in
 // seconds or in milliseconds: servers do not agree on that. If the epoch has passed, the
@@ -132,10 +133,17 @@ var quotas = [...][]quota{
 	// X (docs.x.com/fundamentals/rate-limits) and Okta
 	// (developer.okta.com/docs/reference/rl-best-practices): an epoch.
 	{{"X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"}},
-	// OpenAI: platform.openai.com/docs/guides/rate-limits. A reset is 1m30s, or 6ms; Azure sends seconds.
+	// Sentry: an epoch. Fitbit, RapidAPI: seconds.
+	{{"X-Sentry-Rate-Limit-Remaining", "X-Sentry-Rate-Limit-Reset"}},
+	{{"Fitbit-Rate-Limit-Remaining", "Fitbit-Rate-Limit-Reset"}},
+	{{"X-Ratelimit-Requests-Remaining", "X-Ratelimit-Requests-Reset"}},
+	// OpenAI: platform.openai.com/docs/guides/rate-limits. A reset is 1m30s, or 6ms; Azure and Cerebras
+	// send seconds.
 	{
 		{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 		{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+		{"X-Ratelimit-Remaining-Requests-Day", "X-Ratelimit-Reset-Requests-Day"},
+		{"X-Ratelimit-Remaining-Tokens-Minute", "X-Ratelimit-Reset-Tokens-Minute"},
 	},
 	// Anthropic: docs.claude.com/en/api/rate-limits. A reset is a date of RFC 3339.
 	{
