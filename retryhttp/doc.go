@@ -14,11 +14,11 @@
 //   - A request may run twice if its method is GET, HEAD, OPTIONS, TRACE, PUT or
 //     DELETE, if it has an Idempotency-Key or X-Idempotency-Key, or if [Idempotent]
 //     says so.
-//   - A request that may run twice is retried after 408, 421, 425, 429, 5xx except 501
-//     and 505, and 403 with a retry time (Retry-After or a rate-limit reset). With a key
-//     it is also retried after 409, since the first request is still underway. After an
-//     error of the transport it is retried unless [retry.DefaultClassifier] calls that
-//     error permanent.
+//   - A request that may run twice is retried after 408, 420, 421, 423, 425, 429, 430, 444,
+//     449, 460, 499, 5xx except 501, 505, 506, 508, 510, 511, 526 and 561, and 403 with a
+//     retry time (Retry-After or a rate-limit reset). With a key it is also retried after
+//     409, since the first request is still underway. After an error of the transport it is
+//     retried unless [retry.DefaultClassifier] calls that error permanent.
 //   - Any other request is retried if it provably did nothing: it never got a
 //     connection, or the server answered 421, refused its HTTP/2 stream, or rejected it
 //     with 429 or 403 and a retry time, which may be now. A 503 proves nothing, not even
