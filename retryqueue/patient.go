@@ -31,11 +31,9 @@ func judge(p retry.Policy, err error) retry.Verdict {
 //   - INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE of gRPC, Connect, Twirp;
 //   - SQLSTATE classes 21 (cardinality), 22 (data), 23 (constraint), 44 (check option) and 54
 //     (program limits), and P0001 to P0003 (raised, no row, several rows);
-//   - JSON-RPC -32700, -32600, -32602 and 3;
-//   - of MySQL and SQL Server null, too long, conversion, duplicate or foreign key: 1048,
-//     1062, 1406, 1451, 1452; 245, 515, 547, 2601, 2627, 8152;
-//   - MongoDB 121 (validation), 11000, 11001, 12582 (duplicate key); Kafka 10, 18 (too
-//     large), 87 (invalid record); SMTP and FTP 550, 551, 553;
+//   - JSON-RPC -32700, -32600, -32602, -32003 and 3;
+//   - what other vendors say of the content of a call, such as too long, a duplicate key or a wrong
+//     value: the codes with "message" in the tables of internal/clienterr/oracle;
 //   - a malformed body or number, of encoding/json, encoding/xml or strconv. One that ends too
 //     early may come from a broken connection, and is tried again;
 //   - the error of a run that a mark has ended, or NonIdempotent, or a Classify that calls
