@@ -93,11 +93,11 @@ func scenarios() []scenario {
 		},
 	}, {
 		name:  "edit-page",
-		about: "423 Locked would be permanent. Policy.Classify knows that this lock goes away.",
-		fails: []step{status(423), status(423), ok(Page{"Edited"})},
+		about: "409 Conflict would be permanent. Policy.Classify knows that this conflict goes away.",
+		fails: []step{status(409), status(409), ok(Page{"Edited"})},
 		call: getWith[Page](func(p *retry.Policy) {
 			p.Classify = func(err error) retry.Class {
-				if e, ok := errors.AsType[*retryhttp.StatusError](err); ok && e.Code == http.StatusLocked {
+				if e, ok := errors.AsType[*retryhttp.StatusError](err); ok && e.Code == http.StatusConflict {
 					return retry.Transient
 				}
 				return retry.Unknown // the default classifier knows the rest
@@ -213,19 +213,9 @@ func play(w io.Writer, scenarios []scenario) error {
 		return err
 	}
 	defer server.close()
-	// Where it reuses a connection and finds it broken, net/http sends a GET
-	// again by itself. Here every attempt is to be seen.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
+	client := newClient()
 	t := timeline{w: w, style: styleOf(w)}
-	policy := retry.Policy{
-		MaxAttempts:    5,
-		AttemptTimeout: 500 * time.Millisecond,
-		Backoff:        retry.Exponential{Base: 80 * time.Millisecond, Max: time.Second},
-		MaxRetryAfter:  5 * time.Second,
-		Hooks:          t.hooks(),
-		Rand:           seeded(1),
-	}
+	policy := shared(t.hooks())
 	fmt.Fprintf(w, "A server on %s fails on purpose. Each call goes to it with\n"+
 		"one policy unless it says otherwise: up to 5 attempts of at most 500 ms each, and waits that\n"+
 		"are random below 80, 160, 320, ... ms. Most of the calls are meant to fail.\n",
@@ -254,6 +244,24 @@ Next:  README.md      what the library does, and which settings to choose
        retrytest      the package that tests your own retries, without waiting for them
 `)
 	return nil
+}
+
+// shared returns the policy of all calls.
+func shared(hooks retry.Hooks) retry.Policy {
+	return retry.Policy{
+		MaxAttempts:    5,
+		AttemptTimeout: 500 * time.Millisecond,
+		Backoff:        retry.Exponential{Base: 80 * time.Millisecond, Max: time.Second},
+		MaxRetryAfter:  5 * time.Second,
+		Hooks:          hooks,
+		Rand:           seeded(1),
+	}
+}
+
+// newClient returns the client of all calls. Where net/http reuses a connection and finds it
+// broken, it sends a GET again by itself. Here every attempt is to be seen.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
 // check returns an error if the call, which returned err, ended for another

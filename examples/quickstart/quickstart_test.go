@@ -30,12 +30,18 @@ func TestRun(t *testing.T) {
 	_, rest, _ := strings.Cut(out.String(), "\n\n")
 	timelines, table, _ := strings.Cut(rest, "\ncall ")
 	blocks := strings.Split(timelines, "\n\n")
+	why := map[string]string{ // what the endings say of the policy
+		"get-feed":  ": the wait asked for is above Policy.MaxRetryAfter, 5 s",
+		"get-stock": ": Policy.MaxAttempts is 4",
+		"get-price": ": a retry after a timeout costs 10 tokens, 3 are left",
+		"get-log":   ": the next wait would pass Policy.MaxElapsed, 400 ms",
+	}
 	for i, s := range scenarios() {
 		if i >= len(blocks) || !strings.HasPrefix(blocks[i], s.name+" ") {
 			t.Errorf("no timeline of %s in its place", s.name)
 			continue
 		}
-		if want := "ended by  " + ending(s.ends); !strings.Contains(blocks[i], want) {
+		if want := "ended by  " + ending(s.ends) + why[s.name]; !strings.Contains(blocks[i], want) {
 			t.Errorf("timeline of %s lacks %q:\n%s", s.name, want, blocks[i])
 		}
 		if !strings.Contains(table, "\n"+s.name+" ") {
