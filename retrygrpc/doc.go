@@ -10,22 +10,24 @@
 // option [Idempotent] says so, unless Policy.NonIdempotent is set. An attempt is judged by its code, headers, trailers and
 // peer, never by a text:
 //
-//   - UNAVAILABLE and DEADLINE_EXCEEDED are retried if the method is idempotent. So is
-//     RESOURCE_EXHAUSTED without headers: after headers it may be grpc's own code for
-//     a message that is too large.
+//   - UNAVAILABLE, DEADLINE_EXCEEDED and an AttemptTimeout are retried if the method is
+//     idempotent. So is RESOURCE_EXHAUSTED without headers: after headers it may be grpc's own
+//     code for a message that is too large.
 //   - INTERNAL, UNKNOWN and CANCELLED are retried if the method is idempotent and the
 //     code is not the server's: a broken stream, a proxy's HTML page. So are INTERNAL
-//     and UNKNOWN of a server that asks for a retry in a way that the next rule names.
+//     and UNKNOWN of a server that asks to wait.
 //   - UNAVAILABLE, RESOURCE_EXHAUSTED and ABORTED are retried for any method if the
-//     server asks for it, by RetryInfo in the details of the status or by the trailer
+//     server asks for it, by a RetryInfo above 0 in the details of the status or by the trailer
 //     grpc-retry-pushback-ms.
-//   - An attempt that never reached a server, for lack of a connection, is retried for
-//     any method.
+//   - An attempt that never reached a server, for lack of a connection or because its
+//     credentials failed, is retried for any method.
 //   - An attempt that a load balancing policy has dropped is not repeated, whatever the policy
 //     says: a control plane sheds load so. grpc tells nobody but by leaving the attempt unsent
 //     while the connection is ready. Credentials that fail with a status error of their own look
-//     the same. A plain error of credentials is repeated. With grpc before 1.78, drops are, too.
-//   - Everything else is an answer.
+//     the same. With grpc before 1.78 drops are repeated.
+//   - A request that grpc cannot encode or send is not repeated.
+//   - An error without a status, from another interceptor, means what it means to [retry.Do].
+//   - Everything else is an answer, and not repeated.
 //   - With a pushback that is negative or not a number there is no retry.
 //
 // The wait is what the server asks for and a little more: see [retry.After]. If the server asks
