@@ -3,7 +3,10 @@ package oracle_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,5 +62,45 @@ func TestPage(t *testing.T) {
 		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o666); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// nobodys are names in the tables that are not those of client libraries.
+const nobodys = `|net|syscall|net/smtp|crypto/tls|retryhttp|streams|connections|go-amqp's links|commands|writes|errors.new|errorcode int|` +
+	"its api|google drive and the like|and others with `errorcode int`|"
+
+// The README says of how many clients the errors are known.
+func TestNumberOfClients(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readme), "the errors of more than seventy [client libraries]") {
+		t.Fatal("the README does not say of how many clients the errors are known")
+	}
+	page, err := os.ReadFile("../CLIENTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := map[string]bool{}
+	for _, table := range []struct {
+		begin  string
+		column int
+	}{{"| client, version | read by |", 1}, {"| codes of | clients |", 2}} {
+		_, rows, _ := strings.Cut(string(page), table.begin)
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for _, row := range strings.Split(rows, "\n")[2:] {
+			cell := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(strings.Split(row, "|")[table.column], "")
+			for name := range strings.SplitSeq(cell, ", ") {
+				name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), " v")
+				name = strings.TrimPrefix(strings.TrimSuffix(name, "-go"), "go-")
+				if name != "" && !strings.Contains(nobodys, "|"+name+"|") {
+					clients[name] = true
+				}
+			}
+		}
+	}
+	if n := len(clients); n <= 70 || n > 90 {
+		t.Errorf("there are %d clients: %v", n, slices.Sorted(maps.Keys(clients)))
 	}
 }
