@@ -20,7 +20,7 @@
 //
 // All but serve write a table, JSON, a picture (SVG) or a page (HTML), to -o or to
 // standard output, always with all inputs. The same seed gives the same output, except
-// for live. While a command works, a line on a terminal's standard error says how far it
+// for live. On a terminal a text has as many columns as $COLUMNS says, or else 80. While a command works, a line on a terminal's standard error says how far it
 // is. An interrupt ends serve. It ends try, find and live early: they write what
 // is done by then. A second interrupt ends the program. The exit code is 2 if the
 // arguments are invalid.
@@ -126,7 +126,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if _, ok := errors.AsType[usageError](err); ok {
 		code, err = 2, fmt.Errorf("%w\nfor example: retrysim %s", err, example)
 	}
-	fmt.Fprintln(stderr, "retrysim:", err)
+	fmt.Fprintln(stderr, fitted("retrysim: "+err.Error(), width(stderr)))
 	return code
 }
 
@@ -155,9 +155,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (exam
 	do := c.define(o)
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, "retrysim %s: %s\n\nfor example: retrysim %s\n", name, c.does, c.example)
-		o.printFlags(stdout)
-		return "", nil
+		var b strings.Builder
+		fmt.Fprintf(&b, "retrysim %s: %s\n\nfor example: retrysim %s\n", name, c.does, c.example)
+		o.printFlags(&b)
+		_, err := io.WriteString(stdout, fitted(b.String(), width(stdout)))
+		return "", err
 	case err != nil:
 		return c.example, usageError{o.explained(err)}
 	case o.NArg() > 0:
@@ -183,7 +185,7 @@ func help(w io.Writer) error {
 		fmt.Fprintf(&b, "  retrysim %s\n", commands[name].example)
 	}
 	b.WriteString("\nretrysim help try explains the flags of try, and so on.\n")
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, fitted(b.String(), width(w)))
 	return err
 }
 
@@ -230,7 +232,11 @@ func reported(define func(o *options) job) func(o *options) action {
 				r.inputs = o.inputs()
 			}
 			var b bytes.Buffer
-			if err := r.write(&b, format); err != nil {
+			columns := 0
+			if file == "" {
+				columns = width(stdout)
+			}
+			if err := r.write(&b, format, columns); err != nil {
 				return err
 			}
 			if file != "" {

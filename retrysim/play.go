@@ -111,7 +111,7 @@ func playOnce(ctx context.Context, link string, seeds int) (*scene, error) {
 		return nil, err
 	}
 	var answer, compact bytes.Buffer
-	if err := r.write(&answer, "json"); err != nil {
+	if err := r.write(&answer, "json", 0); err != nil {
 		return nil, err
 	}
 	if err := json.Compact(&compact, answer.Bytes()); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync/atomic"
 	"time"
 )
@@ -60,14 +59,4 @@ func (p *progress) show(w io.Writer, name string) (hide func()) {
 		}
 	}()
 	return func() { close(over); <-gone }
-}
-
-// terminal reports whether w is one, or another device, such as the null device.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -6,7 +6,6 @@ import (
 	"html"
 	"io"
 	"strings"
-	"text/tabwriter"
 )
 
 // report is what a command has found out, for people and for programs.
@@ -27,8 +26,9 @@ type report struct {
 // add adds a line to the table.
 func (r *report) add(cells ...any) { r.table = append(r.table, cells) }
 
-// write writes the report as text, json, svg or html.
-func (r *report) write(w io.Writer, format string) error {
+// write writes the report as text, json, svg or html. A text has so many columns, or any number if
+// width is 0.
+func (r *report) write(w io.Writer, format string, width int) error {
 	r.figure.title, r.figure.footer = r.title, r.command
 	switch format {
 	case "json":
@@ -46,22 +46,25 @@ func (r *report) write(w io.Writer, format string) error {
 	case "html":
 		return r.html(w)
 	}
-	fmt.Fprintf(w, "%s\n\n", r.title)
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, strings.Join(r.header, "\t"))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", r.title)
+	cells := [][]string{r.header}
 	for _, line := range r.table {
-		fmt.Fprintf(t, strings.Repeat("%v\t", len(line)-1)+"%v\n", line...)
+		var row []string
+		for _, cell := range line {
+			row = append(row, fmt.Sprint(cell))
+		}
+		cells = append(cells, row)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	rows(&b, cells, width)
 	if r.legend != "" {
-		fmt.Fprintf(w, "\n%s\n", r.legend)
+		fmt.Fprintf(&b, "\n%s\n", r.legend)
 	}
 	for _, note := range r.notes {
-		fmt.Fprintf(w, "\n%s\n", note)
+		fmt.Fprintf(&b, "\n%s\n", note)
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", r.command)
+	fmt.Fprintf(&b, "\n%s\n", r.command)
+	_, err := io.WriteString(w, fitted(b.String(), width))
 	return err
 }
 
@@ -80,7 +83,7 @@ func (r *report) html(w io.Writer) error {
 	if len(r.figure.panels) > 0 {
 		r.figure.svg(&b)
 	}
-	b.WriteString("<table>\n")
+	b.WriteString("<div class=\"wide\"><table>\n")
 	header := make([]any, len(r.header))
 	for i, name := range r.header {
 		header[i] = name
@@ -89,7 +92,7 @@ func (r *report) html(w io.Writer) error {
 	for _, line := range r.table {
 		cells("td", line...)
 	}
-	b.WriteString("</table>\n")
+	b.WriteString("</table></div>\n")
 	if r.legend != "" {
 		fmt.Fprintf(&b, "<p><small>%s</small></p>\n", html.EscapeString(r.legend))
 	}
@@ -106,6 +109,12 @@ const pageHead = `<!DOCTYPE html>
 <style>
 :root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em }
 svg { width: 100%%; height: auto } code { overflow-wrap: anywhere }
+.wide { /* with a shadow where it goes on */
+--paper: Canvas; --shade: color-mix(in srgb, CanvasText 30%%, transparent);
+overflow-x: auto; background-repeat: no-repeat; background-attachment: local, local, scroll, scroll;
+background-image: linear-gradient(90deg, var(--paper) 50%%, transparent), linear-gradient(-90deg, var(--paper) 50%%, transparent),
+linear-gradient(90deg, var(--shade), transparent), linear-gradient(-90deg, var(--shade), transparent);
+background-position: 0, 100%%, 0, 100%%; background-size: 2.4rem, 2.4rem, .8rem, .8rem }
 table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #8884; vertical-align: top }
 td:first-child { min-width: 9rem; overflow-wrap: anywhere }
 </style>

@@ -37,12 +37,16 @@ func serve(o *options) action {
 		}
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: name another address by -listen, such as 127.0.0.1:0 for any port that is free", err)
 		}
 		if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT does not set it
 			debug.SetMemoryLimit(memory)
 		}
-		fmt.Fprintf(stdout, "http://%s/\n", l.Addr())
+		address, open := reached(l.Addr())
+		if open {
+			fmt.Fprintln(o.stderr, fitted("retrysim: whoever reaches this machine can have it simulate: -listen 127.0.0.1:8080 is for this machine alone", width(o.stderr)))
+		}
+		fmt.Fprintf(stdout, "http://%s/\n", address)
 		s := &http.Server{
 			Handler:           pages(l.Addr()),
 			BaseContext:       func(net.Listener) context.Context { return ctx }, // an interrupt ends what is played
@@ -54,6 +58,19 @@ func serve(o *options) action {
 		}
 		return nil
 	}
+}
+
+// reached returns the address by which a browser on this machine reaches at, and whether others
+// reach it, too.
+func reached(at net.Addr) (address string, open bool) {
+	tcp, ok := at.(*net.TCPAddr)
+	switch {
+	case !ok:
+		return at.String(), true
+	case tcp.IP.IsUnspecified():
+		return fmt.Sprintf("localhost:%d", tcp.Port), true
+	}
+	return at.String(), !tcp.IP.IsLoopback()
 }
 
 // memory is what serve may hold before it collects garbage sooner: a little more than

@@ -143,6 +143,37 @@ func TestServeOtherMachines(t *testing.T) {
 	}
 }
 
+// The address that is written is one for a browser here. Who listens to others is told so.
+func TestServeAddress(t *testing.T) {
+	const open = "retrysim: whoever reaches this machine can have it simulate: -listen 127.0.0.1:8080 is for this machine alone\n"
+	for listen, want := range map[string]struct{ host, stderr string }{
+		"127.0.0.1:0": {"127.0.0.1", ""},
+		"[::1]:0":     {"[::1]", ""},
+		"localhost:0": {"127.0.0.1", ""},
+		"0.0.0.0:0":   {"localhost", open},
+		":0":          {"localhost", open},
+		"[::]:0":      {"localhost", open},
+	} {
+		if strings.Contains(listen, "::") {
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				continue // without IPv6
+			}
+			l.Close()
+		}
+		url, stop := served(t, listen)
+		if !strings.HasPrefix(url, "http://"+want.host+":") {
+			t.Errorf("-listen %s writes %s, want http://%s:…", listen, url, want.host)
+		}
+		if resp, body := request(t, "GET", url, ""); resp.StatusCode != 200 || !strings.Contains(body, "<title>") {
+			t.Errorf("-listen %s: %s answers %s", listen, url, resp.Status)
+		}
+		if code, stderr := stop(); code != 0 || stderr != want.stderr {
+			t.Errorf("-listen %s: exit code %d, %q, want %q", listen, code, stderr, want.stderr)
+		}
+	}
+}
+
 func TestServeCannotListen(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,6 +191,9 @@ func TestServeCannotListen(t *testing.T) {
 		{[]string{"now"}, 2, "retrysim: want flags only, not \"now\"\nfor example: retrysim serve"},
 	} {
 		out, errs, code := retrysim(t.Context(), append([]string{"serve"}, tt.args...)...)
+		if tt.code == 1 && !strings.HasSuffix(errs, ": name another address by -listen, such as 127.0.0.1:0 for any port that is free\n") {
+			t.Errorf("on a busy port: %q", errs)
+		}
 		if out != "" || code != tt.code || !strings.HasPrefix(errs, tt.want) || strings.Count(errs, "\n") != tt.code {
 			t.Errorf("serve %q: exit code %d, %q, %q", tt.args, code, out, errs)
 		}

@@ -384,6 +384,9 @@ func TestPhone(t *testing.T) {
 	open(t, ctx, address, "seeds=1")
 	settled(t, ctx)
 	browser.Picture(t, ctx, "phone")
+	browser.Do(t, ctx, browser.Look("light"), chromedp.EmulateViewport(375, 800))
+	browser.Shaded(t, ctx, `document.querySelector("#table")`)
+	browser.Do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
 	const below = `(id => document.getElementById(id).getBoundingClientRect().bottom)`
 	first := browser.Ask[float64](t, ctx, `document.querySelector("[type=range]").getBoundingClientRect().top`)
 	for _, id := range []string{"state", "why", "title", "table", "choose", "pictures", "notes"} {

@@ -191,3 +191,39 @@ const contrast = `(() => {
 	const [a, b] = [light(color), light(getComputedStyle(e).backgroundColor)].sort((a, b) => b - a);
 	return (a + .05) / (b + .05);
 })()`
+
+// Shaded fails if nothing in the picture shows that an element, which is wider than its place, can
+// be scrolled to the right, and to the left when it is: its edge is darker there. The element is an
+// expression.
+func Shaded(t *testing.T, ctx context.Context, element string) {
+	t.Helper()
+	Do(t, ctx, chromedp.Evaluate(element+`.scrollIntoView({block: "center"})`, nil))
+	if most := Ask[int](t, ctx, element+".scrollWidth - "+element+".clientWidth"); most <= 0 {
+		t.Errorf("%s is not wider than its place: this shows nothing", element)
+		return
+	}
+	edges := func(left string) (atLeft, atRight int) {
+		var shot []byte
+		Do(t, ctx, chromedp.Evaluate(element+".scrollLeft = "+left, nil), chromedp.CaptureScreenshot(&shot))
+		picture, err := png.Decode(bytes.NewReader(shot))
+		if err != nil {
+			t.Fatal(err)
+		}
+		box := Ask[map[string]float64](t, ctx, "(({left, right, top, bottom}) => ({left, right, top, bottom}))("+element+".getBoundingClientRect())")
+		bright := func(x float64) int { // of most rows: some have a letter there
+			var all []uint8
+			for y := int(box["top"]) + 1; y < int(box["bottom"])-1 && y < picture.Bounds().Max.Y; y++ {
+				all = append(all, color.GrayModel.Convert(picture.At(int(x), y)).(color.Gray).Y)
+			}
+			slices.Sort(all)
+			return int(all[len(all)/2])
+		}
+		return bright(box["left"] + 1), bright(box["right"] - 2)
+	}
+	lightLeft, darkRight := edges("0")
+	darkLeft, lightRight := edges("1e6")
+	if darkRight > lightRight-10 || darkLeft > lightLeft-10 {
+		t.Errorf("%s: its right edge has a brightness of %d where it goes on, and %d at its end; its left edge %d and %d", element, darkRight, lightRight, darkLeft, lightLeft)
+	}
+	Do(t, ctx, chromedp.Evaluate(element+".scrollLeft = 0", nil))
+}
