@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.2
+	github.com/cockroachdb/cockroach-go/v2 v2.4.2
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/goretry/retry v0.0.0
 	github.com/goretry/retry/retrynats v0.0.0
