@@ -7,7 +7,7 @@
 //
 //   - misuse of package retry: a policy, an operation or an error that does not do
 //     what its author means;
-//   - loopctx: loops written by hand that sleep although their context has ended.
+//   - loopctx: loops written by hand that sleep and go on although their context has ended.
 //
 // The command also has the analyzer of package migrate, which rewrites calls of other
 // retry libraries. This package knows nothing of those.
@@ -44,9 +44,11 @@
 //     not deferred; calls that do not return;
 //   - copied: a local one that is returned; tests;
 //   - loopctx: waits of at most 100 ms; functions that get no context, nor a request or
-//     the like that has one; goroutines of a request's handler, and tests that have only
-//     a *testing.T; loops that do not end with a success, such as a subscription that
-//     sleeps after an error.
+//     the like that has one; goroutines of a request's handler, those that do not use the
+//     context, and tests that have only a *testing.T; loops that a call under the context
+//     leaves when it fails, and those that look at the context, unless they wait after a
+//     failure first; loops that call nothing but what looks at values, tells or waits; in
+//     tests, loops that a success does not leave.
 //
 // What may live here: checks that are right in at least nine findings of ten, measured
 // by cmd/corpus on other modules. A check looks only at one package: there are no

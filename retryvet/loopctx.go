@@ -6,6 +6,7 @@ import (
 	"go/types"
 	"time"
 
+	"golang.org/x/tools/go/ast/edge"
 	"golang.org/x/tools/go/ast/inspector"
 
 	"github.com/goretry/retry/retryvet/internal/code"
@@ -15,29 +16,49 @@ import (
 // cancel that is so little late.
 const shortWait = 100 * time.Millisecond
 
-// loopctx finds retry loops written by hand that sleep through the end of their
-// context.
+// loopctx finds loops written by hand that wait although their context has ended: those that
+// go on then, and those that wait after a failure, even if they look at the context before they
+// try again.
 func loopctx(p *pass) {
-	for c := range p.Root.Preorder((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
-		loop := c.Node()
-		var loopBody *ast.BlockStmt
-		var cond ast.Expr
-		switch loop := loop.(type) {
-		case *ast.ForStmt:
-			loopBody, cond = loop.Body, loop.Cond
-		case *ast.RangeStmt:
-			loopBody = loop.Body
+	for c := range p.Root.Preorder((*ast.ExprStmt)(nil), (*ast.SelectStmt)(nil)) {
+		if kind, _ := c.ParentEdge(); kind == edge.CommClause_Comm || !p.waits(c.Node()) {
+			continue // a part of a select, or no wait
 		}
 		ctx := p.endsWith(c)
-		if ctx == "" {
-			continue
-		}
-		for _, wait := range p.waits(c, loopBody) {
-			if p.afterFailure(c, wait, loopBody, cond) {
-				p.report(wait.Node(), "this wait goes on after "+ctx+" has ended: let retry.Run or Policy.Attempts wait, or select on "+ctx+".Done() as well")
-			}
+		if ctx != "" && (p.goesOn(c) || p.waitsForNext(c)) {
+			p.report(c.Node(), "this wait goes on after "+ctx+" has ended: let retry.Run or Policy.Attempts wait, or select on "+ctx+".Done() as well")
 		}
 	}
+}
+
+// waits reports whether a statement does nothing but wait for longer than shortWait.
+func (p *pass) waits(stmt ast.Node) bool {
+	switch n := stmt.(type) {
+	case *ast.ExprStmt:
+		return p.isLongWait(n.X)
+	case *ast.SelectStmt:
+		if len(n.Body.List) == 1 {
+			comm, ok := n.Body.List[0].(*ast.CommClause).Comm.(*ast.ExprStmt)
+			return ok && p.isLongWait(comm.X)
+		}
+	}
+	return false
+}
+
+// waitsForNext reports whether a wait comes after a failure of what the loop around it tries, and
+// a success leaves the loop.
+func (p *pass) waitsForNext(wait inspector.Cursor) bool {
+	for c := range wait.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil), (*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
+		switch loop := c.Node().(type) {
+		case *ast.ForStmt:
+			return code.Within(wait.Node(), loop.Body) && p.afterFailure(c, wait, loop.Body, loop.Cond) && p.comesTo(wait, loop)
+		case *ast.RangeStmt:
+			return code.Within(wait.Node(), loop.Body) && p.afterFailure(c, wait, loop.Body, nil) && p.comesTo(wait, loop)
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // endsWith returns the context whose end should end what happens at c, as an expression:
@@ -117,39 +138,6 @@ func getter(f *types.Func) types.Type {
 		return nil
 	}
 	return sig.Results().At(0).Type()
-}
-
-// waits returns the statements of a loop's body, but not of loops and literals in
-// it, that do nothing but wait for longer than shortWait.
-func (p *pass) waits(loop inspector.Cursor, loopBody *ast.BlockStmt) []inspector.Cursor {
-	var found []inspector.Cursor
-	all := []ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil), (*ast.DeferStmt)(nil), (*ast.GoStmt)(nil),
-		(*ast.ExprStmt)(nil), (*ast.SelectStmt)(nil)}
-	loop.Inspect(all, func(c inspector.Cursor) bool {
-		if c == loop {
-			return true
-		}
-		if !code.Within(c.Node(), loopBody) {
-			return false
-		}
-		switch n := c.Node().(type) {
-		case *ast.ExprStmt:
-			if p.isLongWait(n.X) {
-				found = append(found, c)
-			}
-		case *ast.SelectStmt:
-			if len(n.Body.List) == 1 {
-				if comm, ok := n.Body.List[0].(*ast.CommClause).Comm.(*ast.ExprStmt); ok && p.isLongWait(comm.X) {
-					found = append(found, c)
-				}
-			}
-			return false
-		default:
-			return false
-		}
-		return true
-	})
-	return found
 }
 
 // isLongWait reports whether e is time.Sleep(d) or <-time.After(d).

@@ -2,6 +2,7 @@ package retryvet
 
 import (
 	"go/ast"
+	"go/types"
 
 	"github.com/goretry/retry/retryvet/internal/code"
 )
@@ -10,6 +11,8 @@ import (
 type pass struct {
 	*code.Package
 	check string // the one that is running
+
+	calls map[*types.Var][]*ast.CallExpr // see setBy
 }
 
 // report tells what happens at node and what to write instead.

@@ -38,7 +38,7 @@ func checks() []check {
 		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", code.Ours, severalcalls},
 		{"forgottendone", "find loops that leave an attempt without Done", code.Ours, forgottendone},
 		{"copied", "find copies of what has state, such as a Loop or a Limit", code.Ours, copied},
-		{"loopctx", "find retry loops that sleep through the end of their context", waiting, loopctx},
+		{"loopctx", "find loops that sleep through the end of their context", waiting, loopctx},
 	}
 }
 

@@ -13,10 +13,6 @@ import (
 
 // This file decides whether one call can be rewritten, and how its errors are judged then.
 
-// obeysWaits is said of a call whose operation may return an error that asks for a wait: the
-// other libraries do not look for one.
-const obeysWaits = "waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter"
-
 // What to write, for reasons that more than one place gives.
 const (
 	oneRetries = ": let one of the two retry"

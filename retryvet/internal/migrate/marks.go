@@ -15,6 +15,10 @@ import (
 // This file says which errors an operation may return: those that were marked, and those
 // that are repeated.
 
+// obeysWaits is said of a call whose operation may return an error that asks for a wait: the
+// other libraries do not look for one.
+const obeysWaits = "waits that errors ask for are obeyed now: to ignore them return an error without a method RetryAfter"
+
 // repeatsAnyway reports whether [retry.DefaultClassifier] is known to repeat every
 // error of the operation: those that errors.New and fmt.Errorf make, without
 // wrapping. Marks in a rewritten literal become ours.

@@ -133,14 +133,14 @@ func periodic(ctx context.Context) {
 		if err := try(ctx); err != nil {
 			println(err.Error())
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // want `this wait goes on after ctx has ended`
 	}
 }
 
 func worker(ctx context.Context) {
-	for { // a success does not leave it: no retry loop
+	for { // a success does not leave it
 		if err := try(ctx); err != nil {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // want `this wait goes on after ctx has ended`
 			continue
 		}
 		println("done one")
@@ -155,7 +155,7 @@ func elsewhere(ctx context.Context) error {
 		}
 		go func() { time.Sleep(time.Second) }()
 		for range 3 {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // want `this wait goes on after ctx has ended`
 		}
 	}
 }
@@ -195,7 +195,7 @@ func topButFirst(ctx context.Context) (err error) {
 
 func pollFirst(ctx context.Context, ready func() (bool, error)) error {
 	for {
-		time.Sleep(time.Second) // a failure ends it: a poll, and no retry
+		time.Sleep(time.Second) // want `this wait goes on after ctx has ended`
 		ok, err := ready()
 		if err != nil {
 			return err
