@@ -22,18 +22,16 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"log"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/goretry/retry/tools/internal/hosted"
 )
 
 func main() {
@@ -63,152 +61,57 @@ func compare(dir, run string) (worse []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	without, err := test(overlay, run, "plain")
+	without, _, err := test(overlay, run, "plain")
 	if err != nil {
 		return nil, err
 	}
-	with, err := test(overlay, run, "retryhttp")
+	with, requests, err := test(overlay, run, "retryhttp")
 	if err != nil {
 		return nil, err
 	}
-	fmt.Printf("without: %v\nwith:    %v\n", without, with)
-	if with.requests == 0 {
+	fmt.Printf("without: %v\nwith:    %v; %d requests through a Transport\n", without, with, requests)
+	if requests == 0 {
 		return nil, errors.New("no request went through a Transport")
 	}
+	names := with.WorseThan(without)
 	for range 9 {
-		worse = with.worseThan(without)
-		if len(worse) == 0 {
+		if len(names) == 0 {
 			break
 		}
-		again, err := test(overlay, "^("+strings.Join(worse, "|")+")$", "retryhttp")
+		again, _, err := test(overlay, hosted.Pattern(names), "retryhttp")
 		if err != nil {
 			return nil, err
 		}
-		for name, ended := range again.tests {
-			if ended == "pass" {
-				fmt.Println("passed when repeated:", name)
-				with.tests[name] = ended
-			}
+		for _, name := range with.Repeated(again) {
+			fmt.Println("passed when repeated:", name.Test)
 		}
+		names = with.WorseThan(without)
 	}
-	for i, name := range worse {
-		worse[i] += "\n" + with.texts[name]
+	for _, name := range names {
+		worse = append(worse, name.Test+"\n"+with.Texts[name])
 	}
 	return worse, nil
 }
 
-// worseThan returns the tests that did not pass, though they did in other, by the
-// names of those that they are a part of.
-func (r result) worseThan(other result) (names []string) {
-	for name, ended := range other.tests {
-		if whole, _, _ := strings.Cut(name, "/"); ended == "pass" && r.tests[name] != "pass" && !slices.Contains(names, whole) {
-			names = append(names, whole)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // makeOverlay writes what replaces and adds to files of GOROOT.
 func makeOverlay(dir string) (file string, err error) {
-	root, err := goroot()
+	root, err := hosted.Output("", "go", "env", "GOROOT")
 	if err != nil {
 		return "", err
 	}
-	src := filepath.Join(root, "src")
-	module, err := output("go", "list", "-m", "-f", "{{.Dir}}", "github.com/goretry/retry")
-	if err != nil {
+	o := hosted.NewOverlay(dir)
+	if err := o.Client(); err != nil {
 		return "", err
 	}
-	o := overlay{dir: dir, Replace: map[string]string{}}
-	err = filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		below, _ := filepath.Rel(module, path)
-		if d.IsDir() {
-			_, isModule := os.Stat(filepath.Join(path, "go.mod"))
-			if below != "." && isModule == nil || strings.HasPrefix(d.Name(), ".") && below != "." || d.Name() == "testdata" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return o.add(filepath.Join(src, "goretry/retry", below), bytes.ReplaceAll(text, []byte(`"github.com/goretry/retry`), []byte(`"goretry/retry`)))
-	})
-	if err != nil {
+	http := filepath.Join(root, "src/net/http")
+	if err := o.Change(filepath.Join(http, "main_test.go"), "v := m.Run()\n", "v := m.Run()\n\tfmt.Println(\"requests:\", requests.Load())\n"); err != nil {
 		return "", err
 	}
-	http := filepath.Join(src, "net/http")
-	if err := o.change(filepath.Join(http, "client.go"), "func (c *Client) transport() RoundTripper {\n", hook+"func (c *Client) transportOfClient() RoundTripper {\n"); err != nil {
+	if err := o.Add(filepath.Join(http, "zz_retry_test.go"), []byte(install)); err != nil {
 		return "", err
 	}
-	if err := o.change(filepath.Join(http, "main_test.go"), "v := m.Run()\n", "v := m.Run()\n\tfmt.Println(\"requests:\", requests.Load())\n"); err != nil {
-		return "", err
-	}
-	if err := o.add(filepath.Join(http, "zz_retry_test.go"), []byte(install)); err != nil {
-		return "", err
-	}
-	file = filepath.Join(dir, "overlay.json")
-	b, err := json.Marshal(o)
-	if err != nil {
-		return "", err
-	}
-	return file, os.WriteFile(file, b, 0o600)
+	return o.File()
 }
-
-func goroot() (string, error) { return output("go", "env", "GOROOT") }
-
-func output(name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	return strings.TrimSpace(string(out)), err
-}
-
-// overlay is what go test -overlay reads.
-type overlay struct {
-	Replace map[string]string
-	dir     string
-}
-
-func (o *overlay) add(path string, text []byte) error {
-	at := filepath.Join(o.dir, fmt.Sprint(len(o.Replace), ".go"))
-	o.Replace[path] = at
-	return os.WriteFile(at, text, 0o600)
-}
-
-// change replaces what stands once in a file.
-func (o *overlay) change(path, was, is string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if bytes.Count(text, []byte(was)) != 1 {
-		return fmt.Errorf("%s does not have %q once: this program must learn what it has", path, was)
-	}
-	return o.add(path, bytes.Replace(text, []byte(was), []byte(is), 1))
-}
-
-// hook is added to http.Client.
-const hook = `// RetryHook is set by a test.
-var RetryHook func(RoundTripper) RoundTripper
-
-func (c *Client) transport() RoundTripper {
-	rt := c.transportOfClient()
-	if RetryHook != nil {
-		return RetryHook(rt)
-	}
-	return rt
-}
-
-`
 
 // install is a test file of package http_test.
 const install = `package http_test
@@ -258,44 +161,11 @@ func init() {
 // canceling are the tests that wait for an effect of CancelRequest.
 const canceling = "^TestTransportAndServerSharedBodyRace$|././^TransportCancel$"
 
-// result is what became of a run of the tests.
-type result struct {
-	tests    map[string]string // pass, fail or skip
-	texts    map[string]string // what they printed
-	requests int               // through a Transport
-}
-
-func (r result) String() string {
-	n := map[string]int{}
-	for _, ended := range r.tests {
-		n[ended]++
+// test runs net/http's tests, and returns how many requests went through a Transport.
+func test(overlay, run, hook string) (r hosted.Result, requests int, err error) {
+	r, err = hosted.Test(context.Background(), "", []string{"RETRY_HOOK=" + hook, "GOWORK=off", "GOFLAGS="}, "-overlay", overlay, "-run", run, "-skip", canceling, "net/http")
+	if _, count, ok := strings.Cut(r.Text, "requests: "); ok {
+		_, _ = fmt.Sscan(count, &requests)
 	}
-	return fmt.Sprintf("%d passed, %d failed, %d skipped; %d requests through a Transport", n["pass"], n["fail"], n["skip"], r.requests)
-}
-
-// test runs net/http's tests. That some of them fail is no error.
-func test(overlay, run, hook string) (result, error) {
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", run, "-skip", canceling, "net/http")
-	cmd.Env = append(os.Environ(), "RETRY_HOOK="+hook, "GOWORK=off", "GOFLAGS=")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	r := result{tests: map[string]string{}, texts: map[string]string{}}
-	for line := range bytes.Lines(out) {
-		var event struct{ Action, Test, Output string }
-		if json.Unmarshal(line, &event) != nil {
-			continue
-		}
-		if _, _ = fmt.Sscanf(event.Output, "requests: %d", &r.requests); event.Test != "" {
-			r.texts[event.Test] += event.Output
-			switch event.Action {
-			case "pass", "fail", "skip":
-				r.tests[event.Test] = event.Action
-			}
-		}
-	}
-	if len(r.tests) == 0 {
-		return r, fmt.Errorf("no test ran: %w\n%s%s", err, stderr.Bytes(), out)
-	}
-	return r, nil
+	return r, requests, err
 }
