@@ -648,3 +648,28 @@ func TestErrorIsTemporary(t *testing.T) {
 		t.Error("a nil *Error is temporary")
 	}
 }
+
+// asksMinute is an error that asks for a wait by its method.
+type asksMinute struct{}
+
+func (asksMinute) Error() string             { return "asks" }
+func (asksMinute) RetryAfter() time.Duration { return time.Minute }
+
+// An outer run obeys the wait that an inner run was told, by a mark or by a method, also if that was canceled in it.
+func TestOuterRunObeysTheWaitOfAnInnerRunThatWasCanceled(t *testing.T) {
+	for name, failed := range map[string]error{"mark": retry.After(errDown, time.Minute), "method": asksMinute{}} {
+		p, v := virtual()
+		p.MaxAttempts = 2
+		seen := record(&p)
+		_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+			inner, _ := virtual()
+			inner.Clock = v
+			ctx, cancel := context.WithCancel(ctx)
+			v.AfterFunc(time.Second, cancel)
+			return retry.Run(ctx, inner, func(context.Context) error { return failed })
+		})
+		if h := seen.attempts[0].Hint; h != time.Minute {
+			t.Errorf("%s: the outer run saw a hint of %v, want 1m", name, h)
+		}
+	}
+}

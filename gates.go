@@ -5,6 +5,7 @@ package retry
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,6 @@ func (g *gates) add(guard Guard, pass Pass) {
 	if pass.waits() {
 		g.state = held
 	}
-	g.paces = g.paces || pass.Paces
 }
 
 // drop forgets the pass for which the attempt waits, if there is one.
@@ -69,9 +69,6 @@ func (r *run) enter(p *Policy) bool {
 		r.gates = idleGates.Get().(*gates)
 	}
 	g := r.gates
-	if len(g.passes) == 0 {
-		g.paces = false // those of the attempt before had it
-	}
 	if g.state != passed && !r.afterWait(p, *g.last()) {
 		return false
 	}
@@ -80,6 +77,7 @@ func (r *run) enter(p *Policy) bool {
 			return false
 		}
 	}
+	g.paces = slices.ContainsFunc(g.passes, func(a admission) bool { return a.pass.Paces })
 	r.lap(p)
 	if r.ctx.Err() != nil { // a guard and a clock may run any code
 		r.canceled(p, nil)
@@ -234,6 +232,11 @@ func (r *run) sleepOrWake(p *Policy, d time.Duration, wake, done <-chan struct{}
 	case <-done:
 	case <-tick:
 		fired = true
+		select {
+		case <-wake: // it has come too
+			r.gates.state = woken
+		default:
+		}
 	}
 	if t != nil {
 		timers.Free(t, fired)

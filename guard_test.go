@@ -1662,3 +1662,54 @@ type answering struct {
 
 func (a answering) Enter(context.Context, retry.Entry) (retry.Pass, error) { return a.pass, a.err }
 func (answering) Leave(retry.Pass, retry.Exit)                             {}
+
+// A pass that replaces an earlier one takes its Paces away, too: then the budget pays for the retry.
+func TestPacesOfAPassThatWasReplaced(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 2
+	b := counting(&p)
+	guarded(&p, func(context.Context, retry.Entry) (retry.Pass, error) {
+		return retry.Pass{Wait: time.Second, Again: true, Paces: true}, nil
+	}, admits)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.After(errDown, 0) })
+	if b.asked != 1 {
+		t.Errorf("the budget was asked %d times, want once", b.asked)
+	}
+}
+
+// A wake that has come counts, though MaxElapsed is over by the time somebody looks.
+func TestAWakeThatHasComeIsTaken(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			p := retry.Policy{MaxElapsed: 10 * time.Second, MaxAttempts: 1}
+			guarded(&p, wakesAfter(time.Second, retry.Pass{}))
+			p.Hooks.Guard = func(_ context.Context, h retry.Held) {
+				if h.Err == nil {
+					time.Sleep(11 * time.Second)
+				}
+			}
+			a := p.Attempts(t.Context())
+			defer a.Close()
+			if !a.Next() {
+				t.Fatalf("the attempt was refused: %v", a.Err())
+			}
+			a.Done(nil)
+		})
+	}
+}
+
+// A hedge of a first attempt that was refused before knows its class.
+func TestAHedgeOfAFirstAttemptKnowsItsClass(t *testing.T) {
+	p, _ := virtual()
+	g := guarded(&p, refuses(errFull))
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+		leave, err := p.Admit(ctx, retry.Entry{Hedge: true})
+		if err == nil {
+			leave(retry.Exit{})
+		}
+		return err
+	})
+	if n := len(g.entries); g.entries[n-1].Class != g.entries[n-2].Class {
+		t.Errorf("the attempt's class is %v, its hedge's %v", g.entries[n-2].Class, g.entries[n-1].Class)
+	}
+}

@@ -217,9 +217,14 @@ const sessionHint = time.Hour
 //
 //go:noinline
 func (d *decisions) postpone(p *Policy, now *moment, delay, wait time.Duration) bool {
+	if d.hint == hint.Now {
+		wait = delay // it would have come at once
+	}
 	wait = sum(sum(wait, delay), time.Second)
 	if p.MaxElapsed > 0 {
-		wait = min(wait, p.MaxElapsed-max(now.elapsed, 0)) // not below the wait that was planned
+		if wait = min(wait, p.MaxElapsed-max(now.elapsed, 0)); wait <= 0 {
+			return d.stop(p, ReasonMaxElapsed, nil)
+		}
 	}
 	if now.left < math.MaxInt64 && wait >= now.left {
 		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
@@ -234,7 +239,7 @@ func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, rea
 	made := min(d.attempts, math.MaxInt-int(d.refusals)) + int(d.refusals)
 	step := Step{Retry: made, Prev: d.prev, Hint: max(d.hint, 0), Now: d.hint == hint.Now}
 	limit, ends := p.attemptLimit(), d.ends
-	if ends == ReasonRetryAfter && now.lasting && p.MaxRetryAfter == 0 {
+	if ends == ReasonRetryAfter && now.lasting && p.MaxRetryAfter <= 0 {
 		ends, step.Hint = ReasonNone, min(step.Hint, sessionHint)
 	}
 	switch {
@@ -284,12 +289,17 @@ func (d *decisions) refusedByBudget() bool { return d.err != nil && d.err.Reason
 // stopCanceled ends the run because the caller's context has ended, or because the
 // clock could not sleep.
 func (d *decisions) stopCanceled(p *Policy, ctx context.Context, sleep error) {
+	asked := d.hint // of the latest attempt, for a run around this one
+	if d.stage == unopened {
+		asked = 0 // it was of the run before
+	}
 	d.class, d.hint = Unknown, 0
 	cause := context.Cause(ctx)
 	if cause == nil {
 		cause = sleep
 	}
 	d.stop(p, endOf(ctx), cause)
+	d.err.hint = asked
 }
 
 // endOf returns why a run ends whose context has ended, or that could not sleep.

@@ -224,7 +224,7 @@ func (r *run) begin(p *Policy) {
 
 // numbered returns the context for the attempt underway.
 func (r *run) numbered() context.Context {
-	if r.number == 1 && AttemptNumber(r.ctx) == 1 {
+	if r.number == 1 && r.class == Unknown && AttemptNumber(r.ctx) == 1 {
 		return r.ctx
 	}
 	number := int32(min(r.number, math.MaxInt32))

@@ -607,3 +607,47 @@ func TestAServersWaitEndsNoSession(t *testing.T) {
 		}
 	}
 }
+
+func TestANegativeMaxRetryAfterIsZeroToSupervise(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts, p.MaxRetryAfter = 0, -1
+	op, at := lives(p.Clock, life{0, retry.After(errDown, 10*time.Minute)})
+	if err := retry.Supervise(t.Context(), p, 0, op); err != nil || len(*at) != 2 {
+		t.Errorf("%v after %d calls, want a second one", err, len(*at))
+	}
+}
+
+// At the end of MaxElapsed a session ends whose retry the budget refuses: no time is left to wait.
+func TestAPostponedRetryAtTheEndOfMaxElapsed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		backoff retry.Backoff
+		err     error
+	}{
+		"no backoff": {retry.Constant(0), errDown},
+		"at once":    {retry.Constant(time.Second), nowError{}},
+	} {
+		p, v := virtual()
+		p.MaxAttempts, p.MaxElapsed, p.Budget, p.Backoff = 0, 10*time.Second, &countingBudget{refuse: true}, tt.backoff
+		calls := 0
+		err := retry.Supervise(t.Context(), p, 0, func(context.Context) error {
+			if calls++; calls > 100 {
+				t.Fatalf("%s: a busy loop", name)
+			}
+			return tt.err
+		})
+		wantReason(t, err, retry.ReasonMaxElapsed)
+		if at := v.Now().Sub(epoch); at != 10*time.Second {
+			t.Errorf("%s: the session ended at %v, want 10s", name, at)
+		}
+	}
+}
+
+// A retry that a server asks for at once is postponed as any other.
+func TestARetryAtOnceIsPostponed(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.Backoff, p.Budget = 2, retry.Constant(10*time.Second), &countingBudget{refuse: true}
+	_ = retry.Supervise(t.Context(), p, 0, func(context.Context) error { return nowError{} })
+	if took := v.Now().Sub(epoch); took != 21*time.Second {
+		t.Errorf("postponed by %v, want twice the backoff and a second", took)
+	}
+}
