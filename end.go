@@ -17,8 +17,8 @@ import (
 // canceled ends the run, while op is not running, because the run's context has ended, or
 // because the clock's Sleep returned the error slept.
 func (r *run) canceled(p *Policy, slept error) {
-	announced := r.phase == attempting
-	if announced {
+	r.untried = r.phase == attempting
+	if r.untried {
 		r.endAttempt(p)
 	} else {
 		r.lap(p)
@@ -26,7 +26,7 @@ func (r *run) canceled(p *Policy, slept error) {
 	r.leaveGuards(p, Exit{})
 	r.stopCanceled(p, r.ctx, slept)
 	r.err.InWait = true
-	if announced {
+	if r.untried {
 		r.attemptDone(p, context.Cause(r.ctx))
 		r.number = r.attempts // the one that Hooks.Attempt got was not made
 	}
@@ -77,21 +77,32 @@ func (r *run) close(p *Policy) {
 
 // abort makes the calls that are still owed after a panic, in the steps of settle.
 func (r *run) abort(p *Policy) {
-	made := r.phase == attempting
+	announced := r.phase == attempting
+	made, ended := announced && !r.untried, !r.running && r.ended >= r.began
 	var x Exit
-	if made { // 1
-		x.Ending, x.Verdict.Err = Panicked, errPanic
-		if r.stage != decided && r.attempts < r.number {
+	err := errPanic // for AttemptDone
+	switch {
+	case made && r.attempts >= r.number: // op has ended, and its error was recorded
+		if err = nil; r.stage != decided || r.err != nil {
+			err = r.errs[len(r.errs)-1]
+		}
+	case made: // 1
+		if r.stage != decided {
 			r.record(errPanic)
 		}
+	case announced:
+		err = context.Cause(r.ctx)
+	}
+	if made {
+		x.Ending, x.Verdict.Err = Panicked, errPanic
 		r.act(nil)
 	}
 	inTurn(
 		func() { // first the clock, whose methods may run any code
 			switch {
-			case made:
+			case made && !ended:
 				r.endAttempt(p)
-			case r.stage != decided: // else it waits for nothing
+			case made, r.stage != decided: // else it waits for nothing
 				r.lap(p)
 			}
 			if made && r.gates != nil {
@@ -106,8 +117,11 @@ func (r *run) abort(p *Policy) {
 			}
 		},
 		func() { // 4
-			if made {
-				r.attemptDone(p, errPanic)
+			if announced {
+				r.attemptDone(p, err)
+			}
+			if r.untried {
+				r.number = r.attempts
 			}
 		},
 		func() { r.endTimeout() }, // 4, also if AttemptDone has panicked, now or before
@@ -140,7 +154,11 @@ func (r *run) attemptLeaves(p *Policy, v *Verdict) {
 // attemptTime returns how long the attempt underway, which has taken so long, had from its
 // start until its deadline: 0 if it had none.
 func (r *run) attemptTime(p *Policy, took time.Duration) time.Duration {
-	allowed := max(took+min(untilDeadline(r.opCtx, p.Clock), math.MaxInt64-took), 1) // what is left is negative for one that ends late
+	left := untilDeadline(r.opCtx, p.Clock)
+	if left < math.MaxInt64 { // as of the reading that took is of
+		left += r.elapsed(p) - r.began - took
+	}
+	allowed := max(took+min(left, math.MaxInt64-took), 1) // what is left is negative for one that ends late
 	if p.AttemptTimeout > 0 {
 		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
 	}

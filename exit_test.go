@@ -543,3 +543,76 @@ func TestAdmitWithoutGuards(t *testing.T) {
 		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
 	}
 }
+
+// What an attempt was allowed is known when op ends: Classify takes nothing of it.
+func TestClassifyTakesNothingOfWhatAnAttemptWasAllowed(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.AttemptTimeout = 1, 2*time.Second
+	p.Classify = func(error) retry.Class { v.Advance(time.Second / 2); return retry.Unknown }
+	g := guarded(&p)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Second); return errDown })
+	if x := g.exits[0]; x.Allowed != 2*time.Second || x.Ending != retry.Returned {
+		t.Errorf("took %v, allowed %v, %v; want 2s", x.Took, x.Allowed, x.Ending)
+	}
+}
+
+// An attempt ends when op returns, whatever panics after that, and with the error of op.
+func TestAPanicAfterOpChangesNothingOfItsAttempt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(p *retry.Policy, v *clockx.Virtual)
+		op   error
+		want error // of AttemptDone
+	}{
+		"Leave": {func(p *retry.Policy, v *clockx.Virtual) {
+			p.Guards = []retry.Guard{&gate{onLeave: func() { v.Advance(2 * time.Second); panic("leave") }}}
+		}, errDown, errDown},
+		"Leave, after a success": {func(p *retry.Policy, v *clockx.Virtual) {
+			p.Guards = []retry.Guard{&gate{onLeave: func() { v.Advance(2 * time.Second); panic("leave") }}}
+		}, nil, errPanicked},
+		"Backoff": {func(p *retry.Policy, v *clockx.Virtual) {
+			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { v.Advance(2 * time.Second); panic("backoff") })
+		}, errDown, errDown},
+		"Classify": {func(p *retry.Policy, v *clockx.Virtual) {
+			p.Classify = func(error) retry.Class { v.Advance(2 * time.Second); panic("classify") }
+		}, errDown, errDown},
+		"Budget.End, after a success": {func(p *retry.Policy, v *clockx.Virtual) { p.Budget = endPanics{} }, nil, nil},
+		"Budget.End":                  {func(p *retry.Policy, v *clockx.Virtual) { p.Budget, p.MaxAttempts = endPanics{}, 1 }, errDown, errDown},
+	} {
+		p, v := virtual()
+		tt.edit(&p, v)
+		seen := record(&p)
+		apart(func() {
+			_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Second); return tt.op })
+		})
+		a, s := seen.attempts[0], seen.summary
+		if a.Duration != time.Second || s.Waited+a.Duration > s.Elapsed {
+			t.Errorf("%s: op of 1s: Duration %v, Waited %v of Elapsed %v", name, a.Duration, s.Waited, s.Elapsed)
+		}
+		if a.Err != tt.want && (tt.want != errPanicked || a.Err == nil) {
+			t.Errorf("%s: AttemptDone got %v, want %v", name, a.Err, tt.want)
+		}
+	}
+}
+
+var errPanicked = errors.New("any error")
+
+// endPanics is a budget that panics at the end.
+type endPanics struct{}
+
+func (endPanics) Withdraw(retry.Withdrawal) bool { return true }
+func (endPanics) End(retry.Outcome)              { panic("end") }
+
+// A guard that panics when it is left makes no attempt of one that was canceled before op.
+func TestAPanicInLeaveMakesNoAttempt(t *testing.T) {
+	p, _ := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	p.Guards = []retry.Guard{&gate{onLeave: func() { panic("leave") }}}
+	p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { cancel(); return ctx }
+	seen := record(&p)
+	calls := 0
+	apart(func() { _ = retry.Run(ctx, p, func(context.Context) error { calls++; return nil }) })
+	e, ok := errors.AsType[*retry.Error](seen.summary.Err)
+	if !ok || calls != 0 || seen.summary.Attempts != 0 || !e.Undone || len(e.Errs) > 0 || len(seen.attempts) != 1 {
+		t.Errorf("%d calls, %d attempts, %+v", calls, seen.summary.Attempts, e)
+	}
+}

@@ -44,6 +44,7 @@ type run struct {
 	gates   *gates             // nil before a guard was asked
 	phase   phase
 	untimed bool // Policy.AttemptTimeout is the caller's
+	untried bool // the attempt that Hooks.Attempt got is not made: see canceled
 	resumed bool // the first attempt was made before: see Attempts.Resumed
 }
 
@@ -256,6 +257,7 @@ func (r *run) prepare(p *Policy) bool {
 	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
 		return false
 	}
+	r.running = true
 	return true
 }
 
@@ -301,6 +303,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 
 // settleSuccess takes the success of op. It returns false: no attempt follows.
 func (r *run) settleSuccess(p *Policy) bool {
+	r.running = false
 	if !r.unseen || r.gates != nil { // else the clock is not read: most calls are such
 		r.endAttempt(p)
 	}

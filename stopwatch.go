@@ -30,6 +30,7 @@ type stopwatch struct {
 	unseen                         bool          // no hook gets a time, and the clock is the system's
 	origin, began, up, ended, idle time.Duration
 	waited                         time.Duration // with no attempt running, until idle
+	running                        bool          // op is underway
 }
 
 var epoch = time.Now()
@@ -55,6 +56,7 @@ func (s *stopwatch) elapsed(p *Policy) time.Duration {
 
 // endAttempt notes that op has ended, and that the run is idle.
 func (s *stopwatch) endAttempt(p *Policy) {
+	s.running = false
 	s.ended = s.elapsed(p)
 	s.idle = s.ended
 }
