@@ -162,7 +162,7 @@ func (t *tester) test(ctx context.Context, setup, run string, packages []string)
 		return r, c, err
 	}
 	defer os.RemoveAll(folder)
-	args := []string{"-p", "2", "-timeout", "8m", "-run", run, "-skip", t.skip}
+	args := []string{"-p", "2", "-timeout", "15m", "-run", run, "-skip", t.skip}
 	if t.skip == "" {
 		args = args[:len(args)-2]
 	}
