@@ -200,6 +200,15 @@ func checks(ctx context.Context) {
 	}
 }
 
+func checksBoth(ctx context.Context) error {
+	for {
+		if err := try(ctx); err != nil && ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 func checksIn(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -92,6 +92,11 @@ func onMessage(ctx context.Context, m message) {
 
 // Right.
 
+func passedIn(tr *retryhttp.Transport, req *http.Request) (*http.Response, error) {
+	tr.Policy.Budget = &budget.Token{}
+	return tr.RoundTrip(req)
+}
+
 func NewClient() *http.Client {
 	return &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{Budget: &budget.Token{}}}}
 }
