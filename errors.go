@@ -137,9 +137,10 @@ type Error struct {
 
 // Error returns one line: what gave up, after how many attempts and how long, why, and
 // the last error. With ReasonPermanent it also names the reason of an inner run that made
-// the error permanent. If Answered, it says so in place of the reason. The line ends with
-// the cause, unless the reason or the last error already says it. The type of a guard stands
-// before its error.
+// the error permanent. If Answered, it says so in place of the reason. If the last error says
+// only that a context has ended, the latest of Errs that says more follows, cut to 256 bytes.
+// The line ends with the cause, unless the reason or the last error already says it. The type of
+// a guard stands before its error.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -165,7 +166,13 @@ func (e *Error) Error() string {
 		s = fmt.Sprintf("%s: answered after %s in %v", name, attemptsText(e.Attempts), brief(e.Elapsed))
 	}
 	if last != nil {
-		s += ": " + fmt.Sprint(last) // Sprint, because it survives a nil pointer
+		text := fmt.Sprint(last) // Sprint, because it survives a nil pointer
+		s += ": " + text
+		if saysOnlyContext(text) {
+			if hidden := e.hidden(); !strings.Contains(s, hidden) {
+				s += "; before that: " + hidden
+			}
+		}
 	}
 	if e.Cause != nil && !e.Is(e.Cause) {
 		if cause := fmt.Sprint(e.Cause); by != "" || !strings.Contains(s, cause) {
@@ -173,6 +180,48 @@ func (e *Error) Error() string {
 		}
 	}
 	return s
+}
+
+// hidden returns the text of the latest error before the last one that says more than that a
+// context has ended, or "". Of an inner run it is that of what its last attempt failed with:
+// texts of runs within runs, each twice, would be twice as long for each.
+func (e *Error) hidden() string {
+	for _, err := range slices.Backward(e.Errs[:len(e.Errs)-1]) {
+		run, within := errtree.Find[*Error](err)
+		for range keep {
+			if within {
+				err = run.lastAttempt()
+				run, within = errtree.Find[*Error](err)
+			}
+		}
+		if err == nil || within {
+			continue
+		}
+		if text := fmt.Sprint(err); !saysOnlyContext(text) {
+			return shortened(text)
+		}
+	}
+	return ""
+}
+
+// saysOnlyContext reports whether an error's text ends as that of a context does, whatever a
+// client has put around that.
+func saysOnlyContext(text string) bool {
+	for _, end := range [...]string{context.DeadlineExceeded.Error(), context.Canceled.Error(), "(Client.Timeout exceeded while awaiting headers)"} {
+		if strings.HasSuffix(text, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// shortened returns text, or the beginning of one that is longer than 256 bytes.
+func shortened(text string) string {
+	const most = 256
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // Last returns the final attempt's error, or the Cause if no attempt was made. It is never nil,

@@ -1,11 +1,13 @@
 package retry_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -672,4 +675,57 @@ func TestOuterRunObeysTheWaitOfAnInnerRunThatWasCanceled(t *testing.T) {
 			t.Errorf("%s: the outer run saw a hint of %v, want 1m", name, h)
 		}
 	}
+}
+
+// A context that has ended hides what went wrong before: the text says that, too, once.
+func TestTextOfAnErrorThatAContextHides(t *testing.T) {
+	unavailable := errors.New("503 Service Unavailable")
+	over := fmt.Errorf(`Get "https://x": %w`, context.DeadlineExceeded)
+	inner := func(errs ...error) *retry.Error {
+		return &retry.Error{Name: "inner", Attempts: len(errs), Reason: retry.ReasonDeadline, Errs: errs, Cause: context.DeadlineExceeded}
+	}
+	const head = "retry: gave up after 9 attempts in 0s (deadline): "
+	for _, tt := range []struct {
+		errs []error
+		want string
+	}{
+		{[]error{unavailable, context.DeadlineExceeded}, "context deadline exceeded; before that: 503 Service Unavailable"},
+		{[]error{errors.New("first"), unavailable, over, over}, `Get "https://x": context deadline exceeded; before that: 503 Service Unavailable`},
+		{[]error{unavailable, errors.New("rpc error: code = DeadlineExceeded desc = context deadline exceeded")}, "rpc error: code = DeadlineExceeded desc = context deadline exceeded; before that: 503 Service Unavailable"},
+		{[]error{unavailable, errors.New("Get: context deadline exceeded (Client.Timeout exceeded while awaiting headers)")}, "Get: context deadline exceeded (Client.Timeout exceeded while awaiting headers); before that: 503 Service Unavailable"},
+		{[]error{unavailable, context.Canceled}, "context canceled; before that: 503 Service Unavailable"},
+		{[]error{over, over}, `Get "https://x": context deadline exceeded`},
+		{[]error{context.DeadlineExceeded, unavailable}, "503 Service Unavailable"},
+		{[]error{unavailable, errors.New("query: context deadline exceeded: 503 Service Unavailable")}, "query: context deadline exceeded: 503 Service Unavailable"},
+		{[]error{unavailable, inner(context.DeadlineExceeded)}, "inner: gave up after 1 attempt in 0s (deadline): context deadline exceeded; before that: 503 Service Unavailable"},
+		{[]error{unavailable, inner(unavailable, context.DeadlineExceeded)}, "inner: gave up after 2 attempts in 0s (deadline): context deadline exceeded; before that: 503 Service Unavailable"},
+		{[]error{errors.New("first"), inner(unavailable), context.DeadlineExceeded}, "context deadline exceeded; before that: 503 Service Unavailable"},
+		{[]error{unavailable, inner(), inner(inner(context.Canceled)), context.DeadlineExceeded}, "context deadline exceeded; before that: 503 Service Unavailable"},
+		{[]error{unavailable, errors.New("503 Service Unavailable, then: context deadline exceeded")}, "503 Service Unavailable, then: context deadline exceeded"},
+		{[]error{errors.New("503: context deadline exceeded"), context.DeadlineExceeded}, "context deadline exceeded"},
+		{[]error{errors.New(strings.Repeat("é", 200)), context.DeadlineExceeded}, "context deadline exceeded; before that: " + strings.Repeat("é", 128) + "…"},
+		{[]error{errors.New("x" + strings.Repeat("é", 200)), context.DeadlineExceeded}, "context deadline exceeded; before that: x" + strings.Repeat("é", 127) + "…"},
+	} {
+		e := &retry.Error{Attempts: 9, Reason: retry.ReasonDeadline, Errs: tt.errs, Cause: context.DeadlineExceeded}
+		if got := e.Error(); got != head+tt.want {
+			t.Errorf("%q, want %q", got, head+tt.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var out bytes.Buffer
+		err := retry.Run(ctx, retry.Policy{Backoff: retry.Constant(0), Hooks: retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))}, func(ctx context.Context) error {
+			if retry.AttemptNumber(ctx) == 1 {
+				return unavailable
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		for _, text := range []string{err.Error(), out.String()} {
+			if !strings.Contains(text, "; before that: 503 Service Unavailable") {
+				t.Errorf("%q does not say what went wrong", text)
+			}
+		}
+	})
 }
