@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -426,6 +427,49 @@ func ExampleSupervise() {
 	// connect at 1h0m4s
 	// connect at 1h0m5s
 	// prices: gave up after 2 attempts in 2s (permanent): this version is no longer served
+}
+
+// A device that roams may be behind a captive portal, which has another certificate until somebody
+// has logged in. Elsewhere such a certificate ends Supervise.
+func ExampleSupervise_captivePortal() {
+	portal := func(err error) retry.Class {
+		_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+		_, another := errors.AsType[x509.HostnameError](err)
+		if unknown || another {
+			return retry.Transient
+		}
+		return retry.Unknown // DefaultClassifier knows the rest
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+
+	p := retry.Policy{Name: "uplink", Classify: portal, Backoff: retry.Constant(time.Millisecond)}
+	client := &http.Client{Transport: &http.Transport{}} // which does not know the portal's authority
+	err := retry.Supervise(context.Background(), p, time.Minute, func(ctx context.Context) error {
+		if retry.AttemptNumber(ctx) == 3 { // somebody has logged in
+			client = server.Client()
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			fmt.Println("no uplink yet")
+			return err
+		}
+		defer resp.Body.Close()
+		fmt.Println("connected")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// no uplink yet
+	// no uplink yet
+	// connected
+	// <nil>
 }
 
 // Poll a job over HTTP until it is done. Answers that are errors are retried as

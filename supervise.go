@@ -29,8 +29,10 @@ import (
 //
 // An error is judged as in Do, except that a name which DNS does not find is Transient, and
 // so is a certificate that is not valid yet: a process may start before the service that
-// it needs, and a device before its clock is set. The failure of a healthy op is
-// judged like any other. It ends Supervise if it is
+// it needs, and a device before its clock is set. A certificate of an unknown authority, or
+// of another host, ends Supervise, although behind a captive portal (RFC 8952) it passes once
+// somebody has logged in: a device that roams sets Policy.Classify, as the example does. The
+// failure of a healthy op is judged like any other. It ends Supervise if it is
 // [Permanent], if Policy.NonIdempotent forbids a retry, if the server asks for more
 // than a Policy.MaxRetryAfter that is set, or if the wait would outlast the caller's deadline.
 // Policy.AttemptTimeout limits how long op may stay up: leave it zero unless you want
