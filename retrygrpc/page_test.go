@@ -145,7 +145,7 @@ func attemptsOf() (all []attempted) {
 }
 
 // judged are credentials that fail with a status.
-type judged struct{ tokens }
+type judged struct{}
 
 func (judged) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return nil, status.Error(codes.Unavailable, "no token")
