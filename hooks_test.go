@@ -903,7 +903,7 @@ func TestAttemptSaysWhatFollows(t *testing.T) {
 		"a long hint": {func(p *retry.Policy) { p.MaxRetryAfter = time.Minute }, []error{errDown, retry.After(errDown, time.Hour)}, retry.ReasonRetryAfter, 2},
 		"the budget":  {func(p *retry.Policy) { p.Budget = refusing{} }, []error{errDown}, retry.ReasonBudget, 1},
 		"canceled":    {nil, []error{errDown, canceled}, retry.ReasonCanceled, 2},
-		"a panic":     {nil, []error{errDown, nilError}, retry.ReasonPanic, 2},
+		"a panic":     {nil, []error{errDown, errNil}, retry.ReasonPanic, 2},
 	} {
 		for door, run := range doors {
 			for _, backoff := range []retry.Backoff{retry.Constant(0), retry.Constant(time.Millisecond)} {
@@ -931,7 +931,7 @@ func TestAttemptSaysWhatFollows(t *testing.T) {
 					_ = run(ctx, p, func(context.Context) error {
 						calls++
 						switch err := tt.errs[min(calls, len(tt.errs))-1]; err {
-						case nilError:
+						case errNil:
 							panic("boom")
 						case canceled:
 							cancel()
@@ -970,8 +970,8 @@ func TestAttemptSaysWhatFollows(t *testing.T) {
 	}
 }
 
-// nilError stands for a panic.
-var nilError = errors.New("panic")
+// errNil stands for a panic.
+var errNil = errors.New("panic")
 
 // refusing is a budget without tokens.
 type refusing struct{}

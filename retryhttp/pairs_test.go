@@ -27,7 +27,6 @@ type pairWorld struct {
 	transport retryhttp.Transport
 	policy    retry.Policy // of JSON and Download, and of the transport
 	ctx       context.Context
-	method    string
 	path      string
 	redirects bool
 	above     bool // another RoundTripper is above the transport
