@@ -74,6 +74,12 @@ func TestFails(t *testing.T) { t.Error("always") }
 	if bad.Repeated(run("bad", "-run", Pattern([]Name{parts}), "./a")); bad.Tests[parts] != "pass" {
 		t.Error("a test that has passed does not count any more, since it failed later")
 	}
+	if got := Pattern([]Name{{"p", "Test/One"}, {"p", "TestTwo"}}); got != "^Test$/^One$|^TestTwo$" {
+		t.Errorf("-run %s", got)
+	}
+	if got := (Name{"p", "Test/One/part"}).whole(); got != (Name{"p", "Test/One"}) {
+		t.Errorf("the whole of a part is %v", got)
+	}
 	if _, err := Test(t.Context(), dir, []string{"GOWORK=off"}, "-run", "Nothing", "./..."); err == nil {
 		t.Error("without a test there is no error")
 	}
