@@ -83,7 +83,7 @@ func (r *run) abort(p *Policy) {
 	err := errPanic // for AttemptDone
 	switch {
 	case made && r.attempts >= r.number: // op has ended, and its error was recorded
-		if err = nil; r.stage != decided || r.err != nil {
+		if err = nil; len(r.errs) > 0 && (r.stage != decided || r.err != nil) { // a part may decide of a success
 			err = r.errs[len(r.errs)-1]
 		}
 	case made: // 1

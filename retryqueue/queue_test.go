@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -401,6 +402,31 @@ func TestNoPlaceInABudgetIsHeldBetweenDeliveries(t *testing.T) {
 		}
 	}
 }
+
+// A success ends the budget's run, and a panic there is a panic of the delivery: hooks hear its end.
+func TestPanicOfABudgetThatHearsOfASuccess(t *testing.T) {
+	var heard []string
+	p := retry.Policy{Budget: fragile{}, Hooks: retry.Hooks{
+		AttemptDone: func(_ context.Context, a retry.Attempt) { heard = append(heard, fmt.Sprint("attempt done: ", a.Err)) },
+		Done:        func(_ context.Context, s retry.Summary) { heard = append(heard, fmt.Sprint("done: ", s.Reason)) },
+	}}
+	var out any
+	func() {
+		defer func() { out = recover() }()
+		_ = retryqueue.Delivery{Number: 1}.Handle(t.Context(), p, func(context.Context) error { return nil },
+			func(context.Context, retryqueue.Decision) error { return nil })
+	}()
+	want := []string{"attempt done: <nil>", "done: panic"}
+	if out != "boom" || !slices.Equal(heard, want) {
+		t.Errorf("out comes %v, and hooks hear %q, want boom and %q", out, heard, want)
+	}
+}
+
+// fragile is a budget whose End panics.
+type fragile struct{}
+
+func (fragile) Withdraw(retry.Withdrawal) bool { return true }
+func (fragile) End(retry.Outcome)              { panic("boom") }
 
 func TestFirstUnknownOrInTheFutureCountsAsNow(t *testing.T) {
 	p := retry.Policy{MaxAttempts: 1}

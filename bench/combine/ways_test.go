@@ -50,6 +50,7 @@ func unlimited(*retry.Policy) int { return 0 }
 type outcome struct {
 	err         error
 	final       bool // no retry may follow
+	long        bool // a wait of an hour was asked for, which only Supervise keeps
 	undone      bool // proof that the operation did nothing
 	unprocessed bool // proof if the policy's Classify vouches for it
 }
@@ -78,7 +79,7 @@ var outcomes = []outcome{
 	{err: retry.Refuse(errDown), final: true},
 	{err: fmt.Errorf("wrapped: %w", retry.Refuse(listed{"a"})), final: true},
 	{err: retry.After(errDown, 30*time.Millisecond)},
-	{err: retry.After(errDown, time.Hour), final: true},
+	{err: retry.After(errDown, time.Hour), final: true, long: true},
 	{err: retry.Undone(errDown), undone: true},
 	{err: retry.Undone(retry.After(errDown, 30*time.Millisecond)), undone: true},
 	{err: limit.ErrLimited, unprocessed: true},

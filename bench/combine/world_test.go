@@ -242,7 +242,7 @@ func (c *caller) enter(ctx context.Context) {
 		return
 	}
 	switch {
-	case last.final && !c.way.hedged && !c.leaves():
+	case last.final && !c.way.hedged && !c.leaves() && !(last.long && c.way.name == "Supervise"):
 		c.report("%s: called again after %v", c.name, last)
 	case c.policy.NonIdempotent && !last.undone && !(last.unprocessed && c.vouches):
 		c.report("%s: NonIdempotent, and called again after %v", c.name, last)
