@@ -27,6 +27,9 @@ type provider struct {
 	hint   time.Duration // a wait is rounded up to a multiple of it; 0: a refusal has none
 	late   time.Duration // that a refusal takes
 	took   time.Duration // that an answer takes
+	stray  float64       // part of the requests that is refused whatever their number is
+	down   bool          // all are
+	chance *rand.Rand
 
 	mu              sync.Mutex
 	began           time.Time
@@ -50,6 +53,8 @@ func (p *provider) call(ctx context.Context) error {
 		return nil
 	case p.hint == 0:
 		return status(429)
+	case p.down:
+		return retry.After(status(429), p.hint)
 	}
 	return retry.After(status(429), (wait + p.hint - 1).Truncate(p.hint))
 }
@@ -86,7 +91,7 @@ func (p *provider) admit() (ok bool, wait time.Duration) {
 		wait = time.Duration((1 - p.left) / p.rate * 1e9)
 	}
 	p.at = now
-	if p.left < 1-1e-6 {
+	if p.down || p.left < 1-1e-6 || p.stray > 0 && p.chance.Float64() < p.stray {
 		p.refused++
 		return false, wait
 	}
@@ -190,6 +195,8 @@ type fleet struct {
 	load      float64 // calls in a second, as a part of the quota; 0: none
 	closed    int     // calls that each process has underway all the time
 	patience  time.Duration
+	urgent    float64 // part of the calls that have hurry instead
+	hurry     time.Duration
 	lasts     time.Duration
 	told      float64       // the number that the paces have, as a part of the quota; 0: 1
 	alone     bool          // without Share
@@ -219,6 +226,7 @@ type member struct {
 	mu                    sync.Mutex
 	calls, failed, passed float64
 	requests, refused     float64
+	hurried, late         float64 // urgent calls, and those that have failed
 }
 
 func (m *member) policy() retry.Policy {
@@ -256,6 +264,17 @@ func (m *member) call(patience time.Duration) error {
 	return err
 }
 
+// hurry makes an urgent call.
+func (m *member) hurry() {
+	err := m.call(m.f.hurry)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hurried++
+	if err != nil {
+		m.late++
+	}
+}
+
 // offer makes calls at random times, or one after the other.
 func (m *member) offer() {
 	f := m.f
@@ -275,7 +294,14 @@ func (m *member) offer() {
 		m.mu.Lock()
 		d := time.Duration(m.chance.ExpFloat64() * gap)
 		m.mu.Unlock()
-		if clockx.System().Sleep(m.ctx, d) == nil {
+		m.mu.Lock()
+		urgent := f.urgent > 0 && m.chance.Float64() < f.urgent
+		m.mu.Unlock()
+		switch {
+		case clockx.System().Sleep(m.ctx, d) != nil:
+		case urgent:
+			go m.hurry()
+		default:
 			go m.call(f.patience)
 		}
 	}
@@ -288,6 +314,7 @@ type figures struct {
 	failed    float64 // part of the calls
 	exchanges float64 // for each request
 	jain      float64
+	urgent    float64 // part of the urgent calls that have not failed
 }
 
 func (x figures) String() string {
@@ -301,6 +328,7 @@ func (f *fleet) run(t *testing.T) (x figures) {
 	synctest.Test(t, func(t *testing.T) {
 		var end context.CancelFunc
 		f.ctx, end = context.WithCancel(t.Context())
+		f.provider.chance = rand.New(rand.NewPCG(f.seed, 1<<32))
 		if f.patience == 0 {
 			f.patience = 30 * time.Second
 		}
@@ -387,6 +415,7 @@ func (f *fleet) others(d time.Duration) (x figures) {
 type counts struct {
 	at                                        time.Time
 	passed, refused, calls, failed, exchanges float64
+	hurried, late                             float64
 	each                                      []float64
 }
 
@@ -402,6 +431,8 @@ func (f *fleet) count(members []*member) (c counts) {
 		m.mu.Lock()
 		c.calls += m.calls
 		c.failed += m.failed
+		c.hurried += m.hurried
+		c.late += m.late
 		c.each = append(c.each, m.passed)
 		m.mu.Unlock()
 	}
@@ -418,6 +449,7 @@ func (c counts) since(b counts, f *fleet) (x figures) {
 	x.wasted = refused / max(passed+refused, 1)
 	x.goodput = passed / could
 	x.failed = (c.failed - b.failed) / max(c.calls-b.calls, 1)
+	x.urgent = 1 - (c.late-b.late)/max(c.hurried-b.hurried, 1)
 	x.exchanges = (c.exchanges - b.exchanges) / max(passed+refused, 1)
 	var sum, squares float64
 	for i := range c.each {
@@ -481,7 +513,7 @@ func TestShapesOfAToldQuota(t *testing.T) {
 		"a refusal takes 5 s":            {func(f *fleet) { f.late = 5 * time.Second }, .01, .97, 2.2, 1, true},
 		"a window of a second":           {func(f *fleet) { f.window = time.Second }, .01, .97, 2.2, 1, false},
 		"a window of a minute":           {func(f *fleet) { f.window = time.Minute; f.lasts = 3 * time.Minute }, .01, .97, 2.2, 1, true},
-		"a bucket of one":                {func(f *fleet) { f.bucket = 1 }, .38, .38, 2.2, 1, false},
+		"a bucket of one":                {func(f *fleet) { f.bucket = 1 }, .4, .6, 2.2, 1, false},
 		"a bucket of one, and 5 % less":  {func(f *fleet) { f.bucket, f.told = 1, .95 }, .01, .93, 2.2, 1, false},
 		"a sliding second":               {func(f *fleet) { f.slides = true }, .06, .93, 2.2, 1, false},
 		"a sliding second, and 5 % less": {func(f *fleet) { f.slides, f.told = true, .95 }, .01, .93, 2.2, 1, false},
@@ -497,7 +529,7 @@ func TestShapesOfAToldQuota(t *testing.T) {
 		"closed loops":                   {func(f *fleet) { f.closed, f.load = 20, 0 }, .01, .97, 2.2, 1, false},
 		"clocks of 20 s":                 {func(f *fleet) { f.skew = 20 * time.Second }, .01, .97, 2.2, 1, false},
 		"the number is 1.2 of it":        {func(f *fleet) { f.told = 1.2 }, .18, .94, 2.5, 1, false},
-		"the number is 2 of it":          {func(f *fleet) { f.told = 2 }, .43, .43, 2.5, 1, false},
+		"the number is 2 of it":          {func(f *fleet) { f.told = 2 }, .51, .95, 2.5, 1, false},
 		"the number is .8 of it":         {func(f *fleet) { f.told = .8 }, .01, .78, 2.2, 1, false},
 		"an emptied store": {func(f *fleet) {
 			f.also = func(f *fleet) { time.Sleep(30 * time.Second); f.store.forget() }

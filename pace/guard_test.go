@@ -57,7 +57,7 @@ func hint(d time.Duration) retry.Exit {
 	return retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errFlaky, Class: retry.Throttled, Hint: d}}
 }
 
-// A Pace hears of throttled attempts while another guard is in the policy, too: four hold all.
+// A Pace hears of throttled attempts while another guard is in the policy, too: six in a row hold all.
 func TestPaceBesideAnotherGuardHearsOfThrottledAttempts(t *testing.T) {
 	for name, guards := range map[string]func(*pace.Pace) []retry.Guard{
 		"alone":  func(p *pace.Pace) []retry.Guard { return []retry.Guard{p} },
@@ -67,11 +67,15 @@ func TestPaceBesideAnotherGuardHearsOfThrottledAttempts(t *testing.T) {
 		p, v := virtual()
 		pace := &pace.Pace{Quota: 1000, Burst: 10, Clock: v}
 		p.MaxAttempts, p.Guards = 1, guards(pace)
-		for range 4 {
+		for i := range 6 {
+			if d := pace.Wait(); d != 0 {
+				t.Errorf("%s: after %d throttled attempts the next waits %v", name, i, d)
+			}
+			v.Advance(400 * time.Millisecond)
 			_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.After(errFlaky, 20*time.Second) })
 		}
 		if d := pace.Wait(); d != 20*time.Second {
-			t.Errorf("%s: after four throttled attempts the next waits %v", name, d)
+			t.Errorf("%s: after six throttled attempts the next waits %v", name, d)
 		}
 	}
 }
@@ -92,7 +96,7 @@ func TestWaitedIsWithoutAttemptsUnderAPace(t *testing.T) {
 	})
 }
 
-// Each of four throttled streams counts once: when it has ended, and not before.
+// Each of six throttled streams counts once: when it has ended, and not before.
 func TestStreamsUnderAPace(t *testing.T) {
 	for _, guards := range [][]retry.Guard{nil, {nil}, {(*pace.Pace)(nil)}, {new(pace.Pace)}} {
 		a := retry.Policy{Guards: guards}.Attempts(t.Context())
@@ -105,7 +109,8 @@ func TestStreamsUnderAPace(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	pace := &pace.Pace{Quota: 1000, Burst: 10, Clock: v}
 	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: v, MaxAttempts: 1}
-	for i := range 4 {
+	for i := range 6 {
+		v.Advance(400 * time.Millisecond)
 		a := p.Attempts(t.Context())
 		if !a.Next() {
 			t.Fatal(a.Err())
@@ -118,7 +123,7 @@ func TestStreamsUnderAPace(t *testing.T) {
 		for range 3 {
 			leave(hint(time.Minute))
 		}
-		if d := pace.Wait(); (d > 0) != (i == 3) {
+		if d := pace.Wait(); (d > 0) != (i == 5) {
 			t.Errorf("after %d streams the next waits %v", i+1, d)
 		}
 	}
@@ -141,7 +146,7 @@ func TestAdmittedAttemptsUnderAPace(t *testing.T) {
 			pace.Tell(1000, time.Second, 1000, 0)
 		}
 		var leaves []func(retry.Exit)
-		for range 4 {
+		for range 6 {
 			leave, err := p.Admit(t.Context(), retry.Entry{})
 			if err != nil {
 				t.Fatal(err)
@@ -149,11 +154,12 @@ func TestAdmittedAttemptsUnderAPace(t *testing.T) {
 			leaves = append(leaves, leave)
 		}
 		if tt.before {
-			pace.Tell(1000, time.Second, 1000, 4)
+			pace.Tell(1000, time.Second, 1000, 6)
 		}
 		for _, leave := range leaves {
 			x := hint(20 * time.Second)
 			x.Ending = tt.ending
+			v.Advance(400 * time.Millisecond)
 			leave(x)
 		}
 		if d := pace.Wait(); (d > 0) != tt.held {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/health"
 	"github.com/goretry/retry/internal/paced"
 	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/internal/readings"
@@ -79,8 +80,8 @@ type Pace struct {
 // cannot spin.
 const pause = 10 * time.Millisecond
 
-// turn is an attempt that waits under a Pace, or has started there. Its owner gets an
-// element when it has become the first of the queue.
+// turn is an attempt that waits under a Pace, or has started there. Its owner gets an element when it has to
+// look at it again.
 type turn = pacing.Turn[chan struct{}]
 
 // Rate returns how many units of the quota start in a second: +Inf if p has no quota or is nil, and 0 if
@@ -153,7 +154,6 @@ func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started
 	defer p.unlock()
 	since := float64(p.started.Load()) - float64(started)
 	p.pacer.Tell(now, pacing.Stated{Rate: rate, Burst: quota, Remaining: remaining}, started, max(since, 0))
-	p.wakeFirst()
 }
 
 type costKey struct{}
@@ -163,7 +163,17 @@ type costKey struct{}
 // that is not positive or not finite, cost one unit. Without a Quota a cost has no effect: a server states
 // how many attempts may start. WithCost panics if ctx is nil.
 func WithCost(ctx context.Context, cost float64) context.Context {
-	return context.WithValue(ctx, costKey{}, cost)
+	return context.WithValue(ctx, costKey{}, &pacing.Bill{Cost: cost})
+}
+
+// Spent says what the attempt of a call has cost, where that is known only afterwards: the tokens of a completion. ctx
+// is that of [WithCost], or below it, such as the context of the attempt. What it cost more or less than WithCost has
+// said is paid, or given back, when the attempt ends: for retryhttp with its body. The latest call counts. Spent has no effect
+// on a ctx without WithCost, after the attempt, and if the attempt is canceled, as one that a hedge has beaten is.
+func Spent(ctx context.Context, cost float64) {
+	if b, ok := ctx.Value(costKey{}).(*pacing.Bill); ok {
+		b.Say(cost)
+	}
 }
 
 func (p *Pace) clock() clockx.Clock {
@@ -220,8 +230,15 @@ func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float
 	return nil
 }
 
-// unlock publishes whether p is open, and lets Share look.
+// unlock wakes those for whom something has changed, publishes whether p is open, and lets Share look.
 func (p *Pace) unlock() {
+	late, first := p.pacer.Stirred()
+	for _, t := range late {
+		wake(t)
+	}
+	if first != nil {
+		wake(first)
+	}
 	if active := !p.pacer.Open(); active != p.active.Load() { // else the cores that only read it go on sharing it
 		p.active.Store(active)
 	}
@@ -232,6 +249,13 @@ func (p *Pace) unlock() {
 		}
 	}
 	p.mu.Unlock()
+}
+
+func wake(t *turn) {
+	select {
+	case t.Owner <- struct{}{}:
+	default: // it has not yet seen that it was woken
+	}
 }
 
 // Enter gives the attempt a turn. See [retry.Guard].
@@ -251,7 +275,7 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	if patience < math.MaxInt64 {
 		patience /= 2
 	}
-	pass, wait, err := p.queue(ctx, e, patience)
+	pass, wait, err := p.queue(ctx, patience)
 	if err == nil || wait == 0 {
 		return pass, err
 	}
@@ -262,9 +286,9 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 }
 
 // queue gives an attempt a turn, unless it would have to wait for longer than patience.
-func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration) (retry.Pass, time.Duration, error) {
-	t := &turn{Owner: make(chan struct{}, 1), Retry: e.Number > 1}
-	t.Cost, _ = ctx.Value(costKey{}).(float64)
+func (p *Pace) queue(ctx context.Context, patience time.Duration) (retry.Pass, time.Duration, error) {
+	bill, _ := ctx.Value(costKey{}).(*pacing.Bill)
+	t := &turn{Owner: make(chan struct{}, 1), Bill: bill}
 	now := p.lock()
 	defer p.unlock()
 	if p.bad != nil {
@@ -274,7 +298,7 @@ func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration)
 	case !ok:
 		return retry.Pass{}, wait, retry.Stop(paced.Late(wait))
 	case wait > 0:
-		return p.waiting(now, t, wait), wait, nil
+		return p.waiting(t, wait), wait, nil
 	}
 	return p.start(t), 0, nil
 }
@@ -283,14 +307,13 @@ func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration)
 func (p *Pace) again(t *turn) (retry.Pass, error) {
 	now := p.lock()
 	defer p.unlock()
-	if t.Late > 0 { // it has left the queue
+	switch {
+	case t.Late == 0 && p.pacer.TryStart(now, t):
+		return p.start(t), nil
+	case t.Late > 0: // it has left the queue
 		return retry.Pass{}, retry.Stop(paced.Late(t.Late))
 	}
-	if wait := p.pacer.TryStart(now, t); wait > 0 {
-		return p.waiting(now, t, wait), nil
-	}
-	p.wakeFirst()
-	return p.start(t), nil
+	return p.waiting(t, 0), nil
 }
 
 // start returns the Pass of a turn that has come. The caller has locked p.
@@ -299,21 +322,16 @@ func (p *Pace) start(t *turn) retry.Pass {
 	return retry.Pass{Paces: p.pacer.Paces(), Held: t}
 }
 
-// waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it: the
-// others' waits depend on what it learns, so it wakes them. An answer of a store, a turn that comes
-// back, or another quota ends its sleep. Another clock than the system's may stand still while nobody
-// sleeps, so there all do, for as long as they expect.
-func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
-	pass := retry.Pass{Wait: wait, Wake: t.Owner, Timed: true, Again: true, Held: t}
-	asksStore := p.shared && wait <= pacing.Soon
-	if p.pacer.First() == t && wait < pacing.Never && !asksStore {
-		return pass
-	}
-	pass.Timed = !readings.System(p.clock())
-	switch {
-	case wait == pacing.Never: // the pacer has no time for it yet
-		pass.Wait = p.pacer.Expect(now, t)
-	case asksStore && !pass.Timed: // nobody knows
+// waiting returns the Pass of a turn that waits, as long as is to expect, 0 if that is not known. The first of the
+// queue sleeps, and only it: unlock wakes the others. Another clock than the system's may stand still while nobody
+// sleeps, so there all do.
+func (p *Pace) waiting(t *turn, expected time.Duration) retry.Pass {
+	pass := retry.Pass{Wait: expected, Wake: t.Owner, Again: true, Held: t}
+	if sleep, timed := p.pacer.Sleep(t); timed {
+		pass.Wait, pass.Timed = sleep, true
+	} else if !readings.System(p.clock()) {
+		pass.Wait, pass.Timed = p.pacer.Expect(t), true
+	} else if p.shared && expected <= pacing.Soon { // the store has to say
 		pass.Wait = 0
 	}
 	return pass
@@ -326,8 +344,8 @@ func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 	case p == nil || !has:
 	case x.Ending == retry.NotMade:
 		p.abandon(t, x.Verdict.Err != nil)
-	case pass.Paces && (x.Ending == retry.Returned || x.Verdict.Class == retry.Throttled):
-		p.ended(x.Verdict)
+	case pass.Paces:
+		p.ended(t, x)
 	}
 }
 
@@ -340,33 +358,21 @@ func (p *Pace) abandon(t *turn, refused bool) {
 	switch {
 	case t.Waits():
 		p.pacer.Leave(t)
-		p.wakeFirst()
-	case t.Late == 0 && !refused:
-		p.pacer.Return(t)
-		p.wakeFirst()
+	case t.Late == 0:
+		p.pacer.Return(t, refused)
 	}
 }
 
 // ended notes what an attempt has come to that has started by the quota.
-func (p *Pace) ended(v retry.Verdict) {
+func (p *Pace) ended(t *turn, x retry.Exit) {
 	now := p.lock()
 	defer p.unlock()
-	if v.Class == retry.Throttled {
-		p.pacer.Throttled(now, v.Hint)
-	} else {
-		p.pacer.Ended(now)
+	outcome := health.Nothing
+	switch {
+	case x.Verdict.Class == retry.Throttled:
+		outcome = health.Failed
+	case x.Ending == retry.Returned && (x.Verdict.Err == nil || x.Verdict.Class == retry.Permanent):
+		outcome = health.Passed // the quota had room for it
 	}
-}
-
-func (p *Pace) wakeFirst() {
-	if t := p.pacer.First(); t != nil {
-		wake(t)
-	}
-}
-
-func wake(t *turn) {
-	select {
-	case t.Owner <- struct{}{}:
-	default: // it has not yet seen that it is the first
-	}
+	p.pacer.End(now, t, outcome, x.Verdict.Hint, x.Ending != retry.Canceled)
 }

@@ -363,38 +363,6 @@ func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 	})
 }
 
-func TestPaceTakesRetriesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pace := slowPace(clockx.System(), time.Second)
-		var order []int
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		run := func(i, fails int) {
-			wg.Go(func() {
-				_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, Backoff: retry.Constant(0)}, func(context.Context) error {
-					if fails--; fails >= 0 {
-						time.Sleep(100 * time.Millisecond)
-						return errFlaky
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					order = append(order, i)
-					return nil
-				})
-			})
-			synctest.Wait()
-		}
-		run(0, 1) // its retry comes last, and waits for its turn alone
-		for i := 1; i < 5; i++ {
-			run(i, 0)
-		}
-		wg.Wait()
-		if want := []int{0, 1, 2, 3, 4}; !slices.Equal(order, want) {
-			t.Errorf("order %v, want %v", order, want)
-		}
-	})
-}
-
 // An attempt that is not made gives its turn back.
 func TestPaceTakesATurnBack(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)

@@ -112,7 +112,6 @@ func (p *Pace) part(ctx context.Context, s Store) {
 	now := p.lock()
 	p.shared = false
 	a, spare := p.pacer.Part(now)
-	p.wakeFirst()
 	p.unlock()
 	if spare {
 		ctx, cancel := p.clock().WithTimeoutCause(context.WithoutCancel(ctx), pacing.Timeout, nil)
@@ -146,7 +145,6 @@ func (p *Pace) exchange(ctx context.Context, s Store, a Ask) time.Duration {
 	}
 	now := p.lock()
 	defer p.unlock()
-	defer p.wakeFirst()
 	p.exchanges++
 	if err != nil && ctx.Err() != nil { // Share ends
 		return 0
@@ -155,9 +153,7 @@ func (p *Pace) exchange(ctx context.Context, s Store, a Ask) time.Duration {
 		p.pacer.Alone(now)
 		return time.Second + rand.N(time.Second) // of real chance: processes must not ask together
 	}
-	for _, t := range p.pacer.Answered(now, pacing.Ask(a), pacing.Slots(slots)) {
-		wake(t)
-	}
+	p.pacer.Answered(now, pacing.Ask(a), pacing.Slots(slots))
 	return pacing.Gap
 }
 

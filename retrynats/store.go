@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -25,8 +26,12 @@ import (
 // use FileStorage there. For a cluster:
 //
 //	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-//		Bucket: "paces", Storage: jetstream.MemoryStorage, Replicas: 3, TTL: pace.Forget,
+//		Bucket: "paces", Storage: jetstream.MemoryStorage, Replicas: 3, TTL: time.Hour,
 //	})
+//
+// A TTL must not end before all of the quota is free again, nor within ten minutes: that of ten calls a day without
+// a Burst is a day. Reserve returns an error that says what to set if it is too short for a quota that takes longer than
+// ten minutes.
 //
 // The clock of the server counts, as the times of entries show it: those of the processes may be
 // wrong. An entry that has something else than a [pace.State] is an error, and stays as it is,
@@ -41,6 +46,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	clock serverClock
+	ttl   time.Duration // of the bucket; negative: it has none; 0: not known yet
 }
 
 var _ pace.Store = (*Store)(nil)
@@ -112,6 +118,9 @@ func (s *Store) try(ctx context.Context, a pace.Ask) (slots pace.Slots, held boo
 	if slots, err = state.Reserve(now, a); err != nil {
 		return pace.Slots{}, false, err
 	}
+	if err := s.keeps(ctx, state.Keep(a)); err != nil {
+		return pace.Slots{}, false, err
+	}
 	text, err := json.Marshal(state)
 	if err != nil {
 		return pace.Slots{}, false, err
@@ -126,6 +135,35 @@ func (s *Store) try(ctx context.Context, a pace.Ask) (slots pace.Slots, held boo
 	}
 	s.wrote(ctx, revision)
 	return slots, state.Moved > moved, nil
+}
+
+// shortest is for how long a bucket keeps entries at least.
+const shortest = 10 * time.Minute
+
+// keeps returns an error if the bucket does not keep an entry for so long.
+func (s *Store) keeps(ctx context.Context, d time.Duration) error {
+	if d <= shortest {
+		return nil
+	}
+	s.mu.Lock()
+	ttl := s.ttl
+	s.mu.Unlock()
+	if ttl == 0 {
+		status, err := s.KV.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if ttl = status.TTL(); ttl <= 0 {
+			ttl = -1
+		}
+		s.mu.Lock()
+		s.ttl = ttl
+		s.mu.Unlock()
+	}
+	if ttl > 0 && ttl < d {
+		return fmt.Errorf("retrynats: the bucket forgets the quota after %v: set its TTL to %v or more, or to none", ttl, d.Round(time.Second))
+	}
+	return nil
 }
 
 // read returns what the entry has, its revision, 0 if there is no entry, and the server's time.
@@ -168,16 +206,24 @@ func (s *Store) wrote(ctx context.Context, revision uint64) {
 // parse reads a State as Reserve writes it.
 func parse(text []byte) (s pace.State, err error) {
 	numbers := map[string]*float64{"tat": &s.Tat, "at": &s.At, "moved": &s.Moved, "until": &s.Until}
+	needed := len(numbers)
+	numbers["passed"], numbers["ahead"], numbers["free"], numbers["freed"] = &s.Passed, &s.Ahead, &s.Free, &s.Freed
 	d := json.NewDecoder(bytes.NewReader(text))
 	var all map[string]float64
-	if d.Decode(&all) != nil || d.More() || len(all) != len(numbers) {
+	if d.Decode(&all) != nil || d.More() {
 		return pace.State{}, errForeign
 	}
 	for name, x := range all {
-		if numbers[name] == nil || math.Abs(x) > 1e12 {
+		switch {
+		case numbers[name] == nil || math.Abs(x) > 1e12:
 			return pace.State{}, errForeign
+		case name == "tat" || name == "at" || name == "moved" || name == "until":
+			needed--
 		}
 		*numbers[name] = x
+	}
+	if needed > 0 {
+		return pace.State{}, errForeign
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -29,7 +30,21 @@ type bucket struct {
 	revision uint64
 	ahead    time.Duration // of the server's clock
 	watchers []chan jetstream.KeyValueEntry
+	ttl      time.Duration
 }
+
+func (b *bucket) Status(context.Context) (jetstream.KeyValueStatus, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return config{ttl: b.ttl}, b.called("status", "")
+}
+
+type config struct {
+	jetstream.KeyValueStatus
+	ttl time.Duration
+}
+
+func (c config) TTL() time.Duration { return c.ttl }
 
 // known returns a bucket with the State of a quota whose slots have all been free for long.
 func known() *bucket { return with(`{"tat":0,"at":0,"moved":0,"until":0}`) }
@@ -413,6 +428,54 @@ func TestEntryWithAnotherValueIsAnErrorAndStays(t *testing.T) {
 			}
 			b.want(t, "get k")
 		}
+	}
+}
+
+// An entry of before has four of the numbers.
+func TestEntryOfBefore(t *testing.T) {
+	now := unix()
+	b := with(fmt.Sprintf(`{"tat":%f,"at":%f,"moved":-5,"until":0}`, now+10, now))
+	got := reserve(t, &retrynats.Store{KV: b, Key: "k"}, five(1))
+	if got.N != 1 || got.Wait < 5 || got.Wait > 11 || got.Moved != -5 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A bucket that forgets the quota before all of it is free again is of no use, and the error says what to set.
+func TestABucketThatForgets(t *testing.T) {
+	day := pace.Ask{Rate: 10. / 86400, Burst: 1, Want: 1, Least: 1}
+	for ttl, want := range map[time.Duration]string{0: "", 3 * time.Hour: "", 10 * time.Minute: "retrynats: the bucket forgets the quota after 10m0s: set its TTL to 2h24m0s or more, or to none"} {
+		b := known()
+		b.ttl = ttl
+		s := &retrynats.Store{KV: b, Key: "k"}
+		for i := range 2 {
+			_, err := s.Reserve(t.Context(), day)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+				t.Errorf("after %v: %v, want %q", ttl, err, want)
+			}
+			calls := []string{"get k", "status ", "update k", "get k"}
+			if want != "" {
+				calls = calls[:2]
+			}
+			if i == 0 {
+				b.want(t, calls...)
+			} else {
+				b.calls = nil
+			}
+		}
+		if _, err := s.Reserve(t.Context(), five(0)); err != nil { // one that is forgotten sooner
+			t.Errorf("after %v: %v", ttl, err)
+		}
+	}
+	b := known()
+	b.fail = func(call string) error {
+		if call == "status" {
+			return errDown
+		}
+		return nil
+	}
+	if _, err := (&retrynats.Store{KV: b, Key: "k"}).Reserve(t.Context(), day); !errors.Is(err, errDown) {
+		t.Errorf("a bucket of which nothing is known: %v", err)
 	}
 }
 

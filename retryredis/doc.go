@@ -3,15 +3,16 @@
 //
 // # For operators
 //
-// The key is a hash of four times in seconds, by Redis's clock: tat is when the last turn comes that
+// The key is a hash of times in seconds, by Redis's clock, and of turns: tat is when the last turn comes that
 // was given, at is the time of the latest request, until is when the last hold ends, and moved
-// grows by the time that holds have taken. What tat is ahead of at is the length of the queue, less than a
-// second but for a hold or many processes with few turns. No process can hold the queue: it is
+// grows by the time that holds have taken. passed is when a request passed last. Turns may be given ahead of others from
+// ahead on, and free turns were given back, which lie between freed and tat. What tat is ahead of at is the length of the
+// queue, less than a second but for a hold or many processes with few turns. No process can hold the queue: it is
 // given at most half of what is free in the next half second, or one turn.
 //
 // You may delete the key at any time. Then at most one Burst and the turns of half a second are given
-// twice. It expires ten minutes after its last use. Processes of different versions may share it, if
-// their Quota, Per and Burst are the same.
+// twice. It expires when all of the quota is free again, but not within ten minutes. Processes of different versions may
+// share it, if their Quota, Per and Burst are the same.
 //
 // An attempt costs one call of the script, which takes Redis some 20 µs, or less if several attempts of
 // a process wait. It costs two to three if a thousand processes have more calls than the quota

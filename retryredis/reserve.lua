@@ -1,52 +1,87 @@
 -- State.Reserve of package pace, as one step. KEYS[1] is a hash of the State's numbers. ARGV are the
--- Ask: rate, burst, want, least, unused, hold, patience; and the time of a test, '' for the server's.
+-- Ask: rate, burst, want, least, unused, hold, row, passed, patience; and the time of a test, '' for the server's.
 -- It returns the Slots: n, wait, moved.
 local most, a = 1e9, {}
-for i = 1, 7 do
+for i = 1, 9 do
   a[i] = tonumber(ARGV[i])
-  if not (a[i] and a[i] >= 0 and a[i] <= most) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
+  if not (a[i] and math.abs(a[i]) <= most and (a[i] >= 0 or i == 5)) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
 end
-local rate, burst, want, least, unused, hold, patience = unpack(a)
+local rate, burst, want, least, unused, hold, row, pass, patience = unpack(a)
 if rate < 1 / most or burst < 1 then return redis.error_reply('ERR the Ask is of a quota of nothing') end
 
-local now = tonumber(ARGV[8])
+local now = tonumber(ARGV[10])
 if not now then
   local t = redis.call('TIME')
   now = t[1] + t[2] / 1e6
 end
-local names, kept, s = {'tat', 'at', 'moved', 'until'}, 0, {}
+local names, needed = {'tat', 'at', 'moved', 'until', 'passed', 'ahead', 'free', 'freed'}, 4 -- the others are 0 if they are not there
+local s, there, lacks = {}, 0, false
 for i, v in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
-  s[i] = v and tonumber(v)
-  kept = kept + (s[i] and s[i] >= -1e12 and s[i] <= 1e12 and 1 or 0)
+  s[i] = v and tonumber(v) or 0
+  if v then there = there + 1 end
+  lacks = lacks or not v and i <= needed or v and not (tonumber(v) and s[i] >= -1e12 and s[i] <= 1e12)
 end
 local length = redis.call('HLEN', KEYS[1])
-if length > 0 and not (length == 4 and kept == 4) then return redis.error_reply('ERR the key has something else than a quota') end
+if length > 0 and (lacks or length ~= there) then return redis.error_reply('ERR the key has something else than a quota') end
+local tat, at, moved, till, passed, ahead, free, freed = unpack(s)
 
-local tat, at, moved, till = s[1], s[2], s[3], s[4]
+-- advance
 local gap = 1 / rate
 local bucket = burst * gap
-if length == 0 then
-  tat, moved, till = now - bucket, -now, 0
-elseif now < at - 5 or now > at + 3600 then
-  tat, till = now + math.min(math.max(tat - at, -bucket), 600), till + (now - at)
+if length == 0 or at == 0 then
+  tat, moved, till, passed, ahead, free, freed = now - bucket, -now, 0, 0, 0, 0, 0
+elseif now - at < -5 then
+  local by = now - at
+  tat = now + math.min(math.max(tat - at, -bucket), 3600)
+  till, passed, ahead, freed = till + by, passed + by, ahead + by, freed + by
 else
   now = math.max(now, at)
 end
-tat = math.max(tat - unused * gap, now - bucket)
+ahead = math.max(ahead, now)
+if tat > now and freed < now then free = free * ((tat - now) / (tat - freed)) end
+freed = math.max(freed, now)
+
+if pass > 0 then passed = math.max(passed, now - pass) end
+
+-- takeBack
+if unused > 0 and tat > now then
+  free = free + unused
+else
+  tat = math.max(tat - unused * gap, now - bucket)
+end
+free = math.min(free, math.max(tat - freed, 0) / gap)
+
+-- hold
 local ends = now + math.min(hold, 75)
-if hold > 0 and ends > till then
+if passed <= now - row and hold > 0 and ends > till then
   local by = ends - math.max(till, now)
-  tat, moved, till = math.max(tat, now) + by, moved + by, ends
+  tat, ahead, freed = math.max(tat, now) + by, ahead + by, freed + by
+  moved, till = moved + by, ends
   redis.call('PUBLISH', KEYS[1], 'held')
 end
-local n = math.min(want, math.max(math.floor((now + .5 - tat) * rate / 2), least))
-local first, ready = tat + gap, tat + math.max(least, 1) * gap
-if n > 0 and ready - now > patience then n = 0 end
-local wait = n > 0 and first - now or math.max(ready - now, 0)
-tat = tat + n * gap
+
+local n, wait = 0, 0
+if want > 0 then
+  least = math.max(least, math.min(want, 1))
+  wait = tat + least * gap - now
+  if free >= 1.5 * least and freed - now < math.min(wait, patience) then
+    n, wait = least, freed - now - (least - 1) * gap
+    freed = freed + 1.5 * least * (tat - freed) / free
+    free = free - 1.5 * least
+  elseif wait > patience and patience < 2 and least * gap * 5 <= 2 and ahead - now <= patience then
+    n, wait = least, ahead - now - (least - 1) * gap
+    ahead = ahead + least * gap * 5
+    tat = tat + least * gap
+  elseif wait <= patience then
+    local x = now * 618.0339887
+    n = math.min(want, math.max(math.floor((now + .5 - tat) * rate / 2 + (x - math.floor(x))), least))
+    wait = tat + gap - now
+    tat = tat + n * gap
+  end
+end
 
 local text = {}
-for i, x in ipairs({tat, now, moved, till}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
+for i, x in ipairs({tat, now, moved, till, passed, ahead, free, freed}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
 redis.call('HMSET', KEYS[1], unpack(text))
-redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(tat - now, 0) * 1e3) + 600000)
+redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(tat - now + bucket, 600) * 1e3))
 return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved)}

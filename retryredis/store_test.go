@@ -36,7 +36,7 @@ func state(t *testing.T, client *redis.Client, key string) (s pace.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, x := range map[string]*float64{"tat": &s.Tat, "at": &s.At, "moved": &s.Moved, "until": &s.Until} {
+	for name, x := range map[string]*float64{"tat": &s.Tat, "at": &s.At, "moved": &s.Moved, "until": &s.Until, "passed": &s.Passed, "ahead": &s.Ahead, "free": &s.Free, "freed": &s.Freed} {
 		if *x, err = strconv.ParseFloat(all[name], 64); err != nil {
 			t.Fatalf("%s of %v: %v", name, all, err)
 		}
@@ -80,13 +80,22 @@ func TestScriptIsTheLaw(t *testing.T) {
 		if chance.IntN(2) == 0 {
 			a.Least = min(size(20), a.Want)
 		}
-		if chance.IntN(4) == 0 {
+		switch chance.IntN(8) {
+		case 0, 1:
 			a.Unused = size(20)
+		case 2:
+			a.Unused = -size(20)
+		}
+		if chance.IntN(3) == 0 {
+			a.Patience = size(2)
 		}
 		if chance.IntN(20) == 0 {
-			a.Hold = size(200)
-			met["held"]++
+			a.Hold, a.Row = size(200), size(10)
 		}
+		if chance.IntN(4) == 0 {
+			a.Passed = size(20)
+		}
+		before := law
 		want, err := law.Reserve(now, a)
 		if err != nil {
 			t.Fatal(err)
@@ -99,6 +108,14 @@ func TestScriptIsTheLaw(t *testing.T) {
 			t.Fatalf("%+v at %v keeps %+v, want %+v", a, now, kept, law)
 		}
 		switch {
+		case law.Until > before.Until && a.Hold > 0:
+			met["held"]++
+		case a.Hold > 0:
+			met["not held"]++
+		case law.Ahead > law.At && law.Ahead > before.Ahead:
+			met["ahead"]++
+		case got.N > 0 && law.Tat == before.Tat:
+			met["free"]++
 		case got.N > 1:
 			met["several"]++
 		case got.N == 1:
@@ -107,7 +124,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 			met["none"]++
 		}
 	}
-	for _, what := range []string{"set", "held", "several", "one", "none"} {
+	for _, what := range []string{"set", "held", "not held", "ahead", "free", "several", "one", "none"} {
 		if met[what] < 100 {
 			t.Errorf("%s: %d times", what, met[what])
 		}
@@ -127,8 +144,52 @@ func TestTheServersClock(t *testing.T) {
 	if kept := state(t, client, "k"); kept.At < before || kept.At > after || kept.Tat != kept.At {
 		t.Errorf("%+v between %v and %v", kept, before, after)
 	}
-	if ttl := client.PTTL(t.Context(), "k").Val(); ttl <= pace.Forget-time.Minute || ttl > pace.Forget {
+	if ttl := client.PTTL(t.Context(), "k").Val(); ttl <= 9*time.Minute || ttl > 10*time.Minute {
 		t.Errorf("it expires in %v", ttl)
+	}
+}
+
+// The key is there as long as it says more than none: until all of the quota is free again.
+func TestHowLongAKeyIsKept(t *testing.T) {
+	client := connect(t, start(t))
+	s := &retryredis.Store{Client: client, Key: "k"}
+	for _, tt := range []struct {
+		a    pace.Ask
+		keep time.Duration
+	}{
+		{pace.Ask{Rate: 10. / 86400, Burst: 1, Want: 1, Least: 1}, 8640 * time.Second},
+		{pace.Ask{Rate: 10. / 86400, Burst: 1, Want: 1, Least: 1, Patience: 1e4}, 2 * 8640 * time.Second},
+		{pace.Ask{Rate: 10, Burst: 5, Want: 1, Least: 1}, 10 * time.Minute},
+		{pace.Ask{Rate: 10, Burst: 5, Hold: 75}, 10 * time.Minute},
+	} {
+		if _, err := s.Reserve(t.Context(), tt.a); err != nil {
+			t.Fatal(err)
+		}
+		kept := state(t, client, "k")
+		ttl := client.PTTL(t.Context(), "k").Val()
+		if want := kept.Keep(tt.a); ttl > want+time.Second || ttl < want-time.Minute || want < tt.keep-time.Second || want > tt.keep+time.Second {
+			t.Errorf("after %+v it expires in %v, Keep says %v, want %v", tt.a, ttl, want, tt.keep)
+		}
+		if tt.a.Rate > 1 || tt.a.Patience > 0 {
+			client.Del(t.Context(), "k")
+		}
+	}
+}
+
+// A key of before, which has four of the numbers, is read as it is.
+func TestAKeyOfBefore(t *testing.T) {
+	client := connect(t, start(t))
+	s := &retryredis.Store{Client: client, Key: "k"}
+	now := float64(time.Now().UnixMicro()) / 1e6
+	if err := client.HSet(t.Context(), "k", "tat", now+100, "at", now, "moved", -5, "until", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Reserve(t.Context(), pace.Ask{Rate: 1, Burst: 1, Want: 1, Least: 1, Patience: 1000})
+	if err != nil || got.N != 1 || got.Wait < 60 || got.Wait > 101 || got.Moved != -5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if kept := state(t, client, "k"); kept.Tat != now+101 {
+		t.Errorf("%+v", kept)
 	}
 }
 
@@ -143,6 +204,9 @@ func TestForeignKeys(t *testing.T) {
 		"a part of one": func(key string) error { return client.HSet(ctx, key, "tat", "1", "at", "1").Err() },
 		"more than one": func(key string) error {
 			return client.HSet(ctx, key, "tat", 1, "at", 1, "moved", 1, "until", 1, "x", 1).Err()
+		},
+		"one with a bad number": func(key string) error {
+			return client.HSet(ctx, key, "tat", 1, "at", 1, "moved", 1, "until", 1, "free", "x").Err()
 		},
 		"words": func(key string) error {
 			return client.HSet(ctx, key, "tat", "a", "at", "b", "moved", "c", "until", "d").Err()
@@ -340,9 +404,12 @@ func TestAsksThatMakeNoSense(t *testing.T) {
 	s := &retryredis.Store{Client: client, Key: "k"}
 	good := pace.Ask{Rate: 1, Burst: 1, Want: 1}
 	for _, x := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), 1e10} {
-		for i := range 7 {
+		for i := range 9 {
 			a := good
-			*[]*float64{&a.Rate, &a.Burst, &a.Want, &a.Least, &a.Unused, &a.Hold, &a.Patience}[i] = x
+			if x == -1 && i == 8 {
+				continue // so much was used beyond what was given
+			}
+			*[]*float64{&a.Rate, &a.Burst, &a.Want, &a.Least, &a.Hold, &a.Row, &a.Passed, &a.Patience, &a.Unused}[i] = x
 			if got, err := s.Reserve(t.Context(), a); err == nil {
 				t.Errorf("%+v: %+v", a, got)
 			}

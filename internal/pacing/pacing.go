@@ -1,24 +1,38 @@
 // Package pacing decides when attempts that share a quota start. It has no clock, no lock and no
 // goroutine: package pace waits by it, and package storm simulates processes that do.
 //
-// A [Pacer] keeps the attempts that wait in a queue. It lets them start by a quota that it was told
-// (quota.go), when the slots come that a store gives out (store.go), or, while the store does not
-// answer, by a rate of its own (own.go).
+// A [Pacer] keeps the attempts that wait in a queue (queue.go). It lets them start by a quota that it was
+// told (quota.go), when the slots come that a store gives out (store.go), or, while the store does not
+// answer, by a rate of its own (own.go). If nobody passes any more, package health holds them.
+//
+// # What callers must know
+//
+// Time does not go back for a Pacer: a reading that is older than the latest counts as that one. Only one that is
+// older by five seconds means that a clock was set back.
+//
+// After each call the caller wakes those of whom [Pacer.Stirred] says that something has changed for them: the others
+// know how long to sleep.
 package pacing
 
 import (
 	"math"
 	"time"
+
+	"github.com/goretry/retry/internal/health"
 )
 
 const (
-	mostHold = 75 * time.Second // the longest hold
-	mostDebt = 1e9              // seconds of a wait until debt is paid
-	still    = 5 * time.Second  // time stands still for an older reading than the latest; one that is older by so much means that the clock was set back
+	mostHold = 75 * time.Second      // the longest hold
+	mostDebt = 1e9                   // seconds of a wait until debt is paid
+	lag      = 10 * time.Millisecond // by which a timer may be late, so that what should have started meanwhile may
+	still    = 5 * time.Second       // a clock that is back by so much was set
+	idle     = time.Hour             // until Share looks at a store again, unless there is a reason before
 )
 
-// tiny is less than any part of a unit that matters: numbers of units are sums, which are rounded.
-const tiny = 1e-9
+const (
+	tiny     = 1e-9 // is less than any part of a unit that matters: numbers of units are sums, which are rounded
+	smallest = 1e-6 // cost of an attempt
+)
 
 // roundUp makes up for what inSeconds cuts off: nothing starts a nanosecond early.
 const roundUp time.Duration = 1
@@ -27,7 +41,8 @@ const roundUp time.Duration = 1
 // is not the first of the queue, or waits for an answer.
 const Never time.Duration = math.MaxInt64
 
-// Soon is the wait of an attempt that nothing delays, as far as is known, but an answer of a store.
+// Soon is the wait of an attempt that nothing delays, as far as is known, but others that are to start
+// before it, or an answer of a store.
 const Soon time.Duration = 1
 
 // mode says which part of a Pacer decides when an attempt starts.
@@ -46,24 +61,33 @@ const (
 // Pacer is the state of one pace. The zero value is open. Its time is what its methods
 // are given. It is not safe for concurrent use.
 //
-// Whatever the mode, nothing starts before hold, and no debt is paid until then.
+//	            an attempt waits for    debt falls at
+//	open        nothing                 –
+//	limited     debt to be paid         quota.rate
+//	reserving   its slot                –
+//	alone       debt to be paid         own.rate
 //
-//	            an attempt waits for   debt falls at   a hold is of
-//	open        nothing                –               this process
-//	limited     debt to be paid        quota.rate      this process
-//	reserving   its slot               none            all processes
-//	alone       debt to be paid        own.rate        this process
+// Whatever the mode, nothing starts before hold, and no debt is paid until then. Under a quota nothing starts either
+// while health is closed, but for the one attempt that decides whether it opens.
 type Pacer[T any] struct {
 	mode  mode
 	quota quota
+	tally tally // what became of the attempts
 	store store
 	own   ownRate
 
-	queue queue[T]
-	now   time.Time // as of which all this is
-	hold  time.Time // nothing starts before
-	debt  float64   // units whose time has to pass before the next may start; below 0 what may start now
-	term  uint64    // counts up when debt begins anew
+	health health.Health
+	row    time.Time // when the first attempt was throttled since one has passed; zero: none was
+	closed time.Time // when the latest wait of health ends
+
+	queue   queue[T]
+	late    []*Turn[T] // that have left it since their turns come too late, and whose owners do not know yet
+	stirred bool       // the first of the queue may start earlier than its owner knows, or is another one
+
+	now  time.Time // as of which all this is
+	hold time.Time // nothing starts before
+	debt float64   // units whose time has to pass before the next may start; below 0 what may start now
+	term uint64    // counts up when debt begins anew
 }
 
 // Open reports whether attempts may start without a Turn.
@@ -71,11 +95,25 @@ func (p *Pacer[T]) Open() bool {
 	return p.mode == open && p.Len() == 0 && !p.hold.After(p.now)
 }
 
+// Paces reports whether a turn that starts now does so by a quota.
+func (p *Pacer[T]) Paces() bool { return p.mode != open }
+
 // Len returns how many attempts wait.
-func (p *Pacer[T]) Len() int { return p.queue.len() }
+func (p *Pacer[T]) Len() int { return p.queue.came.Len() }
 
 // First returns the attempt that is to start next, or nil.
-func (p *Pacer[T]) First() *Turn[T] { return p.queue.first() }
+func (p *Pacer[T]) First() *Turn[T] { return p.queue.first(p.mode == reserving && p.store.urgent) }
+
+// Stirred returns the turns of whose owners each has to look again: those that have left the queue
+// because they come too late, and the first, nil if nothing has changed for it.
+func (p *Pacer[T]) Stirred() (late []*Turn[T], first *Turn[T]) {
+	late = p.late
+	if p.stirred {
+		first = p.First()
+	}
+	p.late, p.stirred = nil, false
+	return late, first
+}
 
 // Rate returns how many units start in a second: +Inf if nothing limits that.
 func (p *Pacer[T]) Rate(now time.Time) float64 {
@@ -87,7 +125,7 @@ func (p *Pacer[T]) Rate(now time.Time) float64 {
 // Wait returns how long an attempt of one unit that comes now has to wait.
 func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	p.advance(now)
-	wait, _ := p.forecast(p.queue.size(), 1)
+	wait, _ := p.forecast(p.queue.size, 1)
 	return wait
 }
 
@@ -95,33 +133,32 @@ func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 // last minute was throttled all the same, and what the quota seems to be. Without one all are 0.
 func (p *Pacer[T]) Quota(now time.Time) (rate, throttled, seems float64) {
 	p.advance(now)
-	return p.quota.rate, p.quota.tally.throttled(), p.quota.seems()
+	return p.quota.rate, p.tally.throttled(), p.tally.seems(p.quota.rate)
 }
 
-// Paces reports whether a turn that starts now does so by a quota.
-func (p *Pacer[T]) Paces() bool { return p.mode != open }
-
-// Enter lets t start if it may start now, and returns 0. Otherwise it returns how long t
-// has to wait, as far as that is known, and puts t into the queue; but not if the wait is
-// longer than patience: then Enter reports false. The less patience, the more urgent is t.
+// Enter lets t start if it may start now, and returns 0. Otherwise it puts t into the queue, and returns how
+// long t has to wait, as far as that is known. But if that is longer than patience, which is half of the time that t has, t
+// does not wait: Enter reports false. The less patience, the earlier is t's turn.
 func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wait time.Duration, ok bool) {
 	p.advance(now)
 	t.size = 1
-	if p.quota.inUnits && t.Cost > 0 && !math.IsInf(t.Cost, 1) {
-		t.size = t.Cost
+	if t.Bill != nil && p.quota.inUnits && sensible(t.Bill.Cost) {
+		t.size = min(max(t.Bill.Cost, smallest), most)
 	}
-	t.line = lineOf(patience, t.Retry)
+	t.said, _ = t.Bill.Said()
+	if t.urgent = patience < hurried; patience < Never/2 {
+		t.latest, t.ends = p.now.Add(patience), p.now.Add(2*patience)
+	}
 	if p.Len() == 0 {
 		p.store.forgetFlow() // what the store has answered to others is too old to refuse t
 	}
-	if patience < Never {
-		t.deadline = p.now.Add(patience)
-	}
-	wait, _ = p.forecast(p.queue.ahead(t.line), t.size)
 	p.queue.push(t)
-	if wait <= 0 && p.First() == t { // else the first is late, and goes before t
+	if p.First() == t && p.firstWait(t) <= 0 {
 		p.take(t)
 		return 0, true
+	}
+	if wait, _ = p.forecast(p.queue.ahead(t), t.size); p.mode == reserving && t.urgent {
+		wait = p.rest() // it may get a slot ahead of those of others
 	}
 	if wait = max(wait, Soon); wait > patience {
 		p.queue.remove(t)
@@ -130,76 +167,122 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	return wait, true
 }
 
-// Expect returns how long t, whose TryStart returns Never, may have to wait: for those before it, but not
-// for longer than its patience. If its turn would come too late, Answered sets Late.
-func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
+// TryStart lets t, which waits, start if it may start now, and reports whether it does. t leaves the queue, too, if
+// it depends on an attempt of which nobody knows when it ends, and its patience is over.
+func (p *Pacer[T]) TryStart(now time.Time, t *Turn[T]) bool {
 	p.advance(now)
-	ahead := 0.
-	if p.First() != t {
-		ahead = p.queue.ahead(t.line) - t.size
+	switch {
+	case p.First() != t:
+		return false
+	case p.firstWait(t) <= 0:
+		p.take(t)
+		return true
+	case p.trial() > 0 && t.left(p.now) == 0:
+		t.Late = p.trial()
+		p.Leave(t)
 	}
-	wait, _ := p.forecast(ahead, t.size)
+	return false
+}
+
+// Sleep returns how long t, which waits, sleeps until its owner calls TryStart, if only time ends that. If not,
+// the owner hears of it by Stirred.
+func (p *Pacer[T]) Sleep(t *Turn[T]) (wait time.Duration, timed bool) {
+	if p.First() != t {
+		return 0, false
+	}
+	wait = p.firstWait(t)
+	return wait, wait < Never
+}
+
+// Expect returns how long t, which does not sleep, may have to wait, but not for longer than its patience.
+func (p *Pacer[T]) Expect(t *Turn[T]) time.Duration {
+	wait, _ := p.forecast(p.queue.ahead(t), t.size)
 	return max(min(wait, t.left(p.now)), Gap)
 }
 
-// TryStart lets t, which waits, start if it may start now, and returns 0. Otherwise it
-// returns how long t has to wait: Never if it is not the first, or a store has to say.
-func (p *Pacer[T]) TryStart(now time.Time, t *Turn[T]) time.Duration {
-	p.advance(now)
-	if p.First() != t {
-		return Never
-	}
-	if wait := p.firstWait(t); wait > 0 {
-		return wait
-	}
-	p.take(t)
-	return 0
-}
-
-// take lets t start, which is the first.
-func (p *Pacer[T]) take(t *Turn[T]) {
-	p.queue.served++
-	p.queue.remove(t)
-	p.start(t)
-}
-
 // Leave takes t, which waits, from the queue.
-func (p *Pacer[T]) Leave(t *Turn[T]) { p.queue.remove(t) }
+func (p *Pacer[T]) Leave(t *Turn[T]) {
+	p.queue.remove(t)
+	p.stirred = true
+}
 
-// Return takes back that t has started: nothing was sent, and the next may start in its place, if t
-// has paid for its start, and debt has not begun anew since.
-func (p *Pacer[T]) Return(t *Turn[T]) {
+// Return takes back that t has started, whose attempt was not made. The next may start in its place, unless t is used up, or
+// debt has begun anew since.
+func (p *Pacer[T]) Return(t *Turn[T], used bool) {
+	p.end(t, health.News{})
 	switch {
-	case !t.paid || t.term != p.term:
+	case used || !t.paid || t.term != p.term:
+		return
 	case p.mode == reserving:
-		p.store.putBack(p.now, t.size)
+		p.store.back += t.size
 	default:
-		_, burst := p.bucket()
-		p.debt = max(p.debt-t.size, -burst)
+		p.owe(-t.size)
+	}
+	p.stirred = true
+}
+
+// End notes what has become of the attempt of t, which has started by a quota: Failed means that it was throttled, with
+// the server's hint, 0 if there was none, and Passed that the quota had room for it. If settles is set, what t's Bill says
+// that it has cost is paid, in place of what it was to cost.
+func (p *Pacer[T]) End(now time.Time, t *Turn[T], outcome health.Outcome, hint time.Duration, settles bool) {
+	p.advance(now)
+	switch outcome {
+	case health.Passed:
+		p.tally.add(0)
+		p.row, p.store.passed = time.Time{}, p.now
+	case health.Failed:
+		p.tally.add(1)
+		if p.row.IsZero() {
+			p.row = p.now
+		}
+	}
+	p.end(t, health.News{Outcome: outcome, Hint: hint})
+	if times, cost := t.Bill.Said(); settles && p.quota.inUnits && times > t.said && sensible(cost) {
+		p.settle(min(cost, most) - t.size)
 	}
 }
 
-// Throttled notes that an attempt was throttled that has started by a quota. A single one says nothing:
-// its own run waits. If half of them are throttled, the server's hint, 0 if there was none, holds all.
-func (p *Pacer[T]) Throttled(now time.Time, hint time.Duration) {
-	p.advance(now)
-	p.quota.tally.add(1)
-	if p.quota.tally.holds() {
-		p.holdFor(hint, p.store.reports())
+// sensible reports whether a cost says something.
+func sensible(cost float64) bool { return cost > 0 && !math.IsInf(cost, 1) }
+
+// end tells health what has become of the attempt of t. If that begins a wait, all processes of a store wait.
+func (p *Pacer[T]) end(t *Turn[T], n health.News) {
+	if t.ticket == 0 {
+		return
+	}
+	well := p.health.Well()
+	n.Ticket = t.ticket
+	p.health.End(p.now, n)
+	if well && p.health.Well() {
+		return
+	}
+	p.stirred = true
+	if until := p.now.Add(p.rest()); p.health.Closed() && until.After(p.closed) {
+		p.closed = until
+		p.store.report(until, p.row)
 	}
 }
 
-// Ended notes that an attempt has ended that has started by a quota, and was not throttled.
-func (p *Pacer[T]) Ended(now time.Time) {
-	p.advance(now)
-	p.quota.tally.add(0)
-	p.store.report.works = true
+// settle pays for so many units more than a turn was to cost, or takes them back.
+func (p *Pacer[T]) settle(more float64) {
+	if p.mode == reserving {
+		p.store.unused -= more
+	} else {
+		p.owe(more)
+	}
+	p.stirred = true
 }
 
 // Hold lets nothing start for d, mostHold at most.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
-	p.holdFor(d, true) // the caller knows
+	switch d = min(d, mostHold); {
+	case d <= 0:
+	case p.mode == reserving:
+		p.store.report(p.now.Add(d), p.now) // the caller knows
+	default:
+		p.hold = later(p.hold, p.now.Add(d))
+	}
 }
 
 // Know lets p keep a quota that is known: so many units of cost in a second, and so many at once
@@ -228,6 +311,7 @@ func (p *Pacer[T]) Tell(now time.Time, s Stated, before uint64, since float64) {
 	if debt := since - s.Remaining; renewed || debt > p.debt {
 		p.debt = debt
 	}
+	p.stirred = true
 }
 
 // Join lets attempts wait for slots of a store. Know has said what the quota is.
@@ -247,17 +331,17 @@ func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	p.store.giveBack(p.now, p.store.have())
 	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused}
 	p.Alone(now)
-	return a, a.Unused > tiny
+	return a, math.Abs(a.Unused) > tiny
 }
 
 // Alone notes that the store does not answer.
 func (p *Pacer[T]) Alone(now time.Time) {
 	p.advance(now)
-	hold := p.store.fails(p.now)
+	until := p.store.fails(p.now)
 	if p.mode == alone {
 		return
 	}
-	p.hold = later(p.hold, p.now.Add(hold))
+	p.hold = later(p.hold, until)
 	p.own.set(p.now, p.quota.rate)
 	p.become(alone)
 }
@@ -277,7 +361,7 @@ func (p *Pacer[T]) Due() bool {
 		return true
 	case reserving:
 		first := p.First()
-		return p.store.due(p.need()) || first != nil && p.firstWait(first) == Never
+		return p.store.due(p.now, p.need()) || first != nil && p.firstWait(first) == Never
 	}
 	return false
 }
@@ -290,34 +374,44 @@ func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 		return Ask{}, false, early
 	}
 	if !p.Due() {
-		return Ask{}, false, mostWait * time.Second
+		return Ask{}, false, idle
 	}
-	a = p.store.ask(p.now, p.quota, p.need())
-	if a.Want > 0 {
-		a.Patience = min(p.queue.patience(p.now).Seconds(), mostWait)
-	}
-	return a, true, 0
+	return p.store.ask(p.now, p.quota, p.need(), p.queue.longest), true, 0
 }
 
-// need returns what those that wait need of a store.
+// need returns what those that wait need of a store: nothing while they may not start anyway.
 func (p *Pacer[T]) need() need {
-	if first := p.First(); first != nil {
-		return need{first.size, p.queue.size()}
+	first := p.First()
+	if first == nil || p.health.Ready(p.now) > 0 {
+		return need{}
 	}
-	return need{}
+	if head := p.queue.head(); head.urgent {
+		n := need{next: head.size, all: p.queue.size, left: head.left(p.now), urgent: true}
+		if head != first {
+			n.ahead = first.size
+		}
+		return n
+	}
+	return need{next: first.size, all: p.queue.size, left: max(first.left(p.now), hurried)} // it gets no slot ahead of others
 }
 
-// Answered notes the answer to a. Those whose turns would come too late leave the queue, with
-// Late set: Answered returns them.
-func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) {
+// Answered notes the answer to a. Those whose turns would come too late leave the queue.
+func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) {
 	p.advance(now)
 	if p.store.answered(p.now, a, s) {
 		p.become(reserving)
 	}
+	p.stirred = true
 	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
-		return nil
+		return
 	}
-	return p.queue.removeLate(p.now, inSeconds(min(max(s.Wait, 0), mostWait)))
+	own := func(t *Turn[T]) time.Duration { // if its slots were the next
+		return inSeconds(min(s.Wait-max(a.Least-t.size, 0)/a.Rate, most))
+	}
+	for _, t := range p.queue.removeIf(func(t *Turn[T]) bool { return own(t) > t.left(p.now) && (p.store.hurry || !t.urgent) }) {
+		t.Late = own(t)
+		p.late = append(p.late, t)
+	}
 }
 
 // bucket returns by how much debt falls in a second, and how far below zero. The rate is +Inf if
@@ -332,11 +426,29 @@ func (p *Pacer[T]) bucket() (rate, burst float64) {
 	return p.quota.rate, p.quota.burst
 }
 
+// rest returns for how long nothing may start, as far as that is known.
+func (p *Pacer[T]) rest() time.Duration {
+	rest := max(p.hold.Sub(p.now), 0)
+	if !p.health.Trying() {
+		rest = max(rest, p.health.Ready(p.now))
+	}
+	return rest
+}
+
+// trial returns for how long an attempt may take that decides whether others start: until it hangs. If there is none, it
+// returns 0.
+func (p *Pacer[T]) trial() time.Duration {
+	if !p.health.Trying() {
+		return 0
+	}
+	return p.health.Ready(p.now)
+}
+
 // forecast returns how long an attempt of a size has to wait if so many units start before it, and
 // whether that is sure, or only what to expect until the store says more. An attempt that is larger
 // than the burst starts when the burst is whole.
 func (p *Pacer[T]) forecast(ahead, size float64) (wait time.Duration, sure bool) {
-	wait = max(p.hold.Sub(p.now), 0)
+	wait = p.rest()
 	if p.mode == reserving {
 		slot, reserved := p.store.slot(p.now, ahead+size)
 		return max(wait, slot), reserved || wait > 0 // in a hold there is time to ask the store
@@ -348,16 +460,24 @@ func (p *Pacer[T]) forecast(ahead, size float64) (wait time.Duration, sure bool)
 	return wait, true
 }
 
-// firstWait returns how long t has to wait, which is the first: Never if the store has to say first.
+// firstWait returns how long t has to wait, which is the first: Never if the store has to say first. While another
+// attempt decides whether t may start, it is until that hangs, or until t's patience is over.
 func (p *Pacer[T]) firstWait(t *Turn[T]) time.Duration {
-	if wait, sure := p.forecast(0, t.size); sure {
-		return wait
+	if hangs := p.trial(); hangs > 0 {
+		return min(hangs, max(t.left(p.now), Soon))
 	}
-	return Never
+	wait, sure := p.forecast(0, t.size)
+	if !sure || p.mode == reserving && t.urgent && wait > t.left(p.now) {
+		return Never
+	}
+	return wait
 }
 
-// start lets t start: it pays with a slot, or makes debt.
-func (p *Pacer[T]) start(t *Turn[T]) {
+// take lets t start, which is the first.
+func (p *Pacer[T]) take(t *Turn[T]) {
+	p.queue.served++
+	p.store.urgent = false
+	p.Leave(t)
 	switch p.mode {
 	case open:
 		return
@@ -370,29 +490,19 @@ func (p *Pacer[T]) start(t *Turn[T]) {
 		p.own.start(p.now, t.size)
 		p.debt += t.size
 	}
+	t.ticket = p.health.Start(p.now)
 	t.paid, t.term = true, p.term
 }
 
-// holdFor lets nothing start for d, in this process, or in all that use the store if reports is set.
-func (p *Pacer[T]) holdFor(d time.Duration, reports bool) {
-	switch d = min(d, mostHold); {
-	case d <= 0:
-	case p.mode == reserving && reports:
-		p.store.report.holdFor(d)
-	default:
-		p.hold = later(p.hold, p.now.Add(d))
-	}
+// owe adds units to debt, or takes them from it.
+func (p *Pacer[T]) owe(units float64) {
+	_, burst := p.bucket()
+	p.debt = max(p.debt+units, -burst)
 }
 
-// become changes the mode.
+// become changes the mode. Debt begins anew: Return gives nothing back for starts of before.
 func (p *Pacer[T]) become(m mode) {
-	p.mode = m
-	p.renew()
-}
-
-// renew lets debt begin anew: Return gives nothing back for starts of before.
-func (p *Pacer[T]) renew() {
-	p.debt = 0
+	p.mode, p.debt, p.stirred = m, 0, true
 	p.term++
 }
 
@@ -408,31 +518,42 @@ func (p *Pacer[T]) advance(now time.Time) {
 		return
 	}
 	p.now = now
+	if p.queue.expire(now) {
+		p.stirred = true
+	}
 	if p.mode == open {
 		return
 	}
-	ended, seconds := p.quota.tally.tick(now)
+	ended, seconds := p.tally.tick(now)
 	if p.mode == alone && ended.sent > 0 {
 		p.own.adapt(ended, seconds, p.quota.rate)
 	}
-	p.store.expire(now, p.need().first)
+	p.store.lapse(now, p.need().next)
 	p.pay(now.Sub(later(from, p.hold)).Seconds()) // without those of a hold
 }
 
 // setBack moves every time that p keeps as the clock was set back, so that what is past stays as long
-// ago, and what is to come as far ahead.
+// ago, and what is to come as far ahead. Health does so for itself.
 func (p *Pacer[T]) setBack(by time.Duration) {
-	p.hold = p.hold.Add(by)
-	p.own.asOf, p.own.began = p.own.asOf.Add(by), p.own.began.Add(by)
-	p.quota.tally.second = p.now.Unix() // it goes on
+	for _, t := range []*time.Time{&p.hold, &p.row, &p.closed, &p.own.asOf, &p.own.began} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+	p.tally.second = p.now.Unix() // it goes on
 	p.queue.shift(by)
 	p.store.shift(by)
 }
 
-// pay lets debt fall for some seconds, if any.
+// pay lets debt fall for some seconds, if any: while attempts wait, also by what should have started in them, since
+// a timer may be late.
 func (p *Pacer[T]) pay(seconds float64) {
-	if rate, burst := p.bucket(); seconds > 0 {
-		p.debt = max(p.debt-seconds*rate, -burst)
+	rate, saved := p.bucket()
+	if p.Len() > 0 {
+		saved += math.Floor(rate * lag.Seconds())
+	}
+	if seconds > 0 {
+		p.debt = max(p.debt-seconds*rate, -saved)
 	}
 }
 

@@ -1,12 +1,14 @@
 package pacing_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/goretry/retry/internal/health"
 	"github.com/goretry/retry/internal/pacing"
 )
 
@@ -32,8 +34,8 @@ func pacedAt(rate float64) *pace {
 func (p *pace) sleep(d time.Duration) { p.now = p.now.Add(d) }
 
 // enter puts an attempt into the queue, or lets it start.
-func (p *pace) enter(owner int, retry bool, cost float64) *pacing.Turn[int] {
-	t := &pacing.Turn[int]{Owner: owner, Retry: retry, Cost: cost}
+func (p *pace) enter(owner int, cost float64) *pacing.Turn[int] {
+	t := &pacing.Turn[int]{Owner: owner, Bill: &pacing.Bill{Cost: cost}}
 	if wait, ok := p.Enter(p.now, t, pacing.Never); ok && wait == 0 {
 		p.note(t)
 	}
@@ -48,12 +50,12 @@ func (p *pace) note(t *pacing.Turn[int]) {
 // drain waits until nothing waits.
 func (p *pace) drain() {
 	for t := p.First(); t != nil; t = p.First() {
-		wait := p.TryStart(p.now, t)
-		if wait > 0 {
-			p.sleep(wait)
+		if p.TryStart(p.now, t) {
+			p.note(t)
 			continue
 		}
-		p.note(t)
+		wait, _ := p.Sleep(t)
+		p.sleep(wait)
 	}
 }
 
@@ -61,7 +63,7 @@ func (p *pace) drain() {
 func TestOpen(t *testing.T) {
 	p := start()
 	for range 1000 {
-		p.enter(0, false, 7)
+		p.enter(0, 7)
 	}
 	if !p.Open() || p.Paces() || !math.IsInf(p.Rate(p.now), 1) || p.Wait(p.now) != 0 || len(p.started) != 1000 {
 		t.Errorf("open %v, paces %v, rate %v, wait %v, %d started", p.Open(), p.Paces(), p.Rate(p.now), p.Wait(p.now), len(p.started))
@@ -77,7 +79,7 @@ func TestHoldOfAnOpenPacer(t *testing.T) {
 	p.Hold(p.now, 10*time.Second)
 	for i := range 20 {
 		p.sleep(400 * time.Millisecond)
-		p.enter(i, false, 0)
+		p.enter(i, 0)
 	}
 	if p.Open() || p.Len() != 20 {
 		t.Errorf("open %v, and %d of 20 wait", p.Open(), p.Len())
@@ -114,52 +116,33 @@ func TestHoldsAreOne(t *testing.T) {
 	}
 }
 
-func TestRetriesGoFirst(t *testing.T) {
+// Who has to start earliest goes first; but every fifth turn goes to who came first, so nobody waits for ever.
+func TestTheEarliestDeadlineGoesFirst(t *testing.T) {
 	p := pacedAt(1)
-	p.enter(-1, false, 0)
-	for i := range 3 {
-		p.enter(i, false, 0)
-	}
-	p.enter(3, true, 0)
-	p.enter(4, true, 0)
-	short := &pacing.Turn[int]{Retry: true}
-	if wait, ok := p.Enter(p.now, short, time.Minute); !ok || wait > p.Wait(p.now)/2 {
-		t.Errorf("a retry waits %v of %v", wait, p.Wait(p.now))
-	}
-	p.Leave(short)
-	p.drain()
-	if want := []int{-1, 3, 4, 0, 1, 2}; !slices.Equal(p.started, want) {
-		t.Errorf("order %v, want %v", p.started, want)
-	}
-}
-
-// The less time attempts have, the sooner they start; but every fifth turn goes to who came
-// first, so nobody waits for ever.
-func TestUrgentAttemptsGoFirst(t *testing.T) {
-	patience := []time.Duration{pacing.Never, 16 * time.Minute, time.Minute, 4 * time.Second}
-	p := pacedAt(1e3)
-	p.enter(-1, false, 0)
-	for i := range 40 {
-		p.Enter(p.now, &pacing.Turn[int]{Owner: i, Retry: i >= 20}, patience[i%4])
+	p.enter(-1, 0)
+	for i, patience := range []time.Duration{pacing.Never, 90 * time.Second, 60 * time.Second, pacing.Never, 70 * time.Second, 30 * time.Second, 60 * time.Second} {
+		p.Enter(p.now, &pacing.Turn[int]{Owner: i}, patience)
 	}
 	p.started = nil
 	p.drain()
-	want := []int{23, 27, 31, 0, 35, 39, 3, 7, 1, 11, 15, 19, 22, 2, 26, 30, 34, 38, 4, 6, 10, 14, 18, 5, 21, 25, 29, 33, 8, 37, 9, 13, 17, 12, 20, 24, 28, 32, 16, 36}
-	if !slices.Equal(p.started, want) {
-		t.Errorf("order %v,\nwant  %v", p.started, want)
+	if want := []int{5, 2, 6, 0, 4, 1, 3}; !slices.Equal(p.started, want) { // the first that started was one of five
+		t.Errorf("order %v, want %v", p.started, want)
 	}
 }
 
 // Also if more urgent ones come at the moment at which a turn does, before the timer of the first.
 func TestWhoComesAtTheRightMomentGoesBeforeNobody(t *testing.T) {
 	p := pacedAt(1)
-	p.enter(-1, false, 0)
-	first := p.enter(0, false, 0)
+	p.enter(-1, 0)
+	first := p.enter(0, 0)
 	for i := range 5 {
 		p.sleep(time.Second)
-		p.enter(i+1, true, 0)
+		p.Enter(p.now, &pacing.Turn[int]{Owner: i + 1}, time.Minute)
+		if p.TryStart(p.now, p.First()) {
+			p.note(first)
+		}
 	}
-	if p.TryStart(p.now, first); first.Waits() {
+	if first.Waits() {
 		t.Errorf("%v have started before who came first", p.started)
 	}
 }
@@ -170,7 +153,7 @@ func TestAnUrgentAttemptKnowsItsWait(t *testing.T) {
 	for urgent, wait := range map[int]time.Duration{0: 1, 4: 5, 40: 50, 400: 500} { // attempts; seconds
 		p := pacedAt(1)
 		for range 1000 {
-			p.enter(0, false, 0)
+			p.enter(0, 0)
 		}
 		for range urgent {
 			p.Enter(p.now, &pacing.Turn[int]{}, 15*time.Minute)
@@ -182,43 +165,58 @@ func TestAnUrgentAttemptKnowsItsWait(t *testing.T) {
 	}
 }
 
-// Those who have up to 4 s, 64 s or 17 minutes go before those who have more, even retries.
-func TestClassesOfPatience(t *testing.T) {
-	for patience, more := range map[time.Duration]bool{
-		2 * time.Second: false, 4 * time.Second: true, 10 * time.Second: false, 64 * time.Second: true,
-		100 * time.Second: false, 1024 * time.Second: true, 1088 * time.Second: false, 5000 * time.Second: false, 20_000 * time.Second: false,
-	} {
-		p := pacedAt(100)
-		p.enter(0, false, 0)
-		p.enter(0, false, 100)
-		first, second := &pacing.Turn[int]{Retry: true}, &pacing.Turn[int]{}
-		p.Enter(p.now, first, patience+1)
-		p.Enter(p.now, second, patience)
-		for p.First() != first && p.First() != second {
-			p.Leave(p.First())
+// The queue is in order whoever leaves it.
+func TestQueueInAnyOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		p := start()
+		p.Hold(p.now, time.Second)
+		var turns []*pacing.Turn[int]
+		latest := map[int]time.Duration{}
+		for i := range 1 + rng.IntN(60) {
+			turn := &pacing.Turn[int]{Owner: i}
+			latest[i] = time.Duration(2+rng.IntN(20)) * time.Second
+			p.Enter(p.now, turn, latest[i])
+			turns = append(turns, turn)
 		}
-		if got := p.First() == second; got != more {
-			t.Errorf("patience of %v goes before one of a nanosecond more: %v", patience, got)
+		rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+		n := rng.IntN(len(turns))
+		for _, turn := range turns[:n] {
+			p.Leave(turn)
+		}
+		p.drain()
+		if len(p.started) != len(turns)-n {
+			t.Fatalf("%d of %d have started", len(p.started), len(turns)-n)
+		}
+		waits := slices.Clone(p.started)
+		for i, owner := range p.started {
+			want := slices.MinFunc(waits, func(a, b int) int { return cmp.Or(cmp.Compare(latest[a], latest[b]), cmp.Compare(a, b)) })
+			if i%5 == 4 {
+				want = slices.Min(waits)
+			}
+			if owner != want {
+				t.Fatalf("%v: turn %d is %d's, want %d's", latest, i, owner, want)
+			}
+			waits = slices.DeleteFunc(waits, func(x int) bool { return x == owner })
 		}
 	}
 }
 
 func TestTooLate(t *testing.T) {
 	p := pacedAt(1)
-	p.enter(0, false, 0)
-	for range 10 {
-		p.Enter(p.now, &pacing.Turn[int]{}, time.Minute)
-	}
-	late := &pacing.Turn[int]{}
-	if wait, ok := p.Enter(p.now, late, 5*time.Second); ok || wait < 9*time.Second || p.Len() != 10 {
-		t.Errorf("wait %v, ok %v, %d wait", wait, ok, p.Len())
+	p.enter(0, 0)
+	for i := range 10 {
+		wait, ok := p.Enter(p.now, &pacing.Turn[int]{}, 5*time.Second)
+		if ok != (i < 4) || p.Len() != min(i+1, 4) {
+			t.Errorf("number %d: wait %v, ok %v, %d wait", i, wait, ok, p.Len())
+		}
 	}
 }
 
 // An attempt whose wait is exactly its patience enters.
 func TestPatience(t *testing.T) {
 	p := pacedAt(1)
-	p.enter(0, false, 0)
+	p.enter(0, 0)
 	wait := p.Wait(p.now)
 	if got, ok := p.Enter(p.now, &pacing.Turn[int]{}, wait-1); ok || got != wait {
 		t.Errorf("with less patience than %v it entered, or waits %v", wait, got)
@@ -232,7 +230,7 @@ func TestPatience(t *testing.T) {
 func TestCostsThatMakeNoSense(t *testing.T) {
 	for _, cost := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
 		p := pacedAt(1)
-		p.enter(0, false, cost)
+		p.enter(0, cost)
 		if got := p.Wait(p.now); got != time.Second+1 {
 			t.Errorf("after a cost of %v the next waits %v, want a second", cost, got)
 		}
@@ -243,7 +241,7 @@ func TestCostsThatMakeNoSense(t *testing.T) {
 func TestCostsUnderAStatedQuota(t *testing.T) {
 	p := start()
 	p.Tell(p.now, pacing.Stated{Rate: 1, Burst: 60, Remaining: 0}, 0, 0)
-	p.enter(0, false, 50)
+	p.enter(0, 50)
 	if got := p.Wait(p.now); got != 2*time.Second+1 {
 		t.Errorf("the second waits %v, want two seconds", got)
 	}
@@ -253,7 +251,7 @@ func TestCostsUnderAStatedQuota(t *testing.T) {
 func TestClockGoesBack(t *testing.T) {
 	p := pacedAt(10)
 	p.Hold(p.now, time.Minute)
-	p.enter(0, false, 0)
+	p.enter(0, 0)
 	p.sleep(-24 * time.Hour)
 	began := p.now
 	p.TryStart(p.now, p.First())
@@ -267,7 +265,7 @@ func TestClockGoesBack(t *testing.T) {
 func TestClockJumpsAhead(t *testing.T) {
 	p := pacedAt(4)
 	for i := range 100 {
-		p.enter(i, false, 0)
+		p.enter(i, 0)
 	}
 	p.sleep(math.MaxInt64)
 	before := p.now
@@ -284,24 +282,35 @@ func TestRandomRuns(t *testing.T) {
 		for i := range 300_000 {
 			switch x := rng.IntN(100); {
 			case x < 40:
-				turn := &pacing.Turn[int]{Owner: i, Retry: x < 10, Cost: math.Exp(4 * rng.NormFloat64())}
+				turn := &pacing.Turn[int]{Owner: i, Bill: &pacing.Bill{Cost: math.Exp(4 * rng.NormFloat64())}}
 				if wait, ok := p.Enter(p.now, turn, time.Duration(rng.Int64N(int64(time.Minute)))); ok && wait > 0 {
 					waiting[turn] = true
 				}
 			case x < 60:
 				p.sleep(time.Duration(rng.ExpFloat64() * float64(time.Second)))
 			case x < 80:
-				if turn := p.First(); turn != nil && p.TryStart(p.now, turn) == 0 {
+				turn := p.First()
+				if turn == nil {
+					break
+				}
+				started := p.TryStart(p.now, turn)
+				if turn.Late > 0 {
+					delete(waiting, turn)
+				}
+				if started {
 					if !waiting[turn] {
 						t.Fatal("an attempt started twice")
 					}
 					delete(waiting, turn)
-					if x == 60 {
-						p.Return(turn)
+					switch x {
+					case 60:
+						p.Return(turn, rng.IntN(2) == 0)
+					case 61, 62, 63, 64:
+						p.End(p.now, turn, health.Outcome(rng.IntN(3)), time.Duration(rng.Int64N(int64(3*time.Second))), true)
 					}
 				}
 			case x < 90:
-				p.Throttled(p.now, time.Duration(rng.Int64N(int64(3*time.Second))))
+				throttle(&p.Pacer, p.now, time.Duration(rng.Int64N(int64(3*time.Second))))
 			case x < 95:
 				for turn := range waiting {
 					p.Leave(turn)
@@ -333,16 +342,16 @@ func TestRandomRuns(t *testing.T) {
 func TestOnlyTheFirstIsReady(t *testing.T) {
 	p := start()
 	p.Hold(p.now, time.Second)
-	first, second := p.enter(1, false, 0), p.enter(2, false, 0)
+	first, second := p.enter(1, 0), p.enter(2, 0)
 	if !first.Waits() || !second.Waits() {
 		t.Error("nobody waits")
 	}
 	p.sleep(time.Second - 1)
-	if a, b := p.TryStart(p.now, first), p.TryStart(p.now, second); a != 1 || b != pacing.Never {
+	if a, b := try(&p.Pacer, p.now, first), try(&p.Pacer, p.now, second); a != 1 || b != pacing.Never {
 		t.Errorf("a nanosecond too early the first waits %v and the second %v, want 1ns and Never", a, b)
 	}
 	p.sleep(1)
-	if wait := p.TryStart(p.now, first); wait != 0 || first.Waits() {
+	if wait := try(&p.Pacer, p.now, first); wait != 0 || first.Waits() {
 		t.Errorf("the first waits %v, in the queue: %v", wait, first.Waits())
 	}
 	p.Leave(second)
@@ -354,11 +363,11 @@ func TestOnlyTheFirstIsReady(t *testing.T) {
 // A turn whose time has passed gives nothing back.
 func TestALateReturn(t *testing.T) {
 	p := pacedAt(1)
-	late := p.enter(0, false, 0)
+	late := p.enter(0, 0)
 	p.sleep(5 * time.Second)
 	p.Wait(p.now)
-	p.Return(late)
-	p.enter(0, false, 0)
+	p.Return(late, false)
+	p.enter(0, 0)
 	if p.Wait(p.now) < 900*time.Millisecond {
 		t.Errorf("after it an attempt waits %v, want what one attempt takes", p.Wait(p.now))
 	}

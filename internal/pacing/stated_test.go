@@ -23,7 +23,7 @@ func wantFree(t *testing.T, what string, p *pacing.Pacer[int], now time.Time, wa
 		}
 	}
 	for _, turn := range turns {
-		p.Return(turn)
+		p.Return(turn, false)
 	}
 	if len(turns) != want {
 		t.Errorf("%s: %d may start, want %d", what, len(turns), want)
@@ -85,7 +85,7 @@ func TestAStatedQuotaIsNotDoubted(t *testing.T) {
 	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
 	p.Tell(now, stated(100), 1, 0)
 	for range 60 {
-		p.Throttled(now, 0)
+		throttle(p, now, 0)
 		now = now.Add(time.Second)
 	}
 	if rate, part, seems := p.Quota(now); rate != 10 || p.Rate(now) != 10 || part != 1 || seems != 0 {

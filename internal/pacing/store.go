@@ -1,6 +1,7 @@
 package pacing
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -8,7 +9,9 @@ import (
 
 // Ask is a question to a store, and Slots are its answer: see package pace.
 type (
-	Ask   struct{ Rate, Burst, Want, Least, Unused, Hold, Patience float64 }
+	Ask struct {
+		Rate, Burst, Want, Least, Unused, Hold, Row, Passed, Patience float64
+	}
 	Slots struct{ N, Wait, Moved float64 }
 )
 
@@ -16,10 +19,12 @@ const (
 	Gap     = 50 * time.Millisecond  // between two exchanges with a store, at least
 	Timeout = 500 * time.Millisecond // of one
 
+	lead     = 250 * time.Millisecond // before its last slot a process asks for more
+	hurried  = 2 * time.Second        // who has to start within it may get a slot ahead of those of others
 	fresh    = time.Second            // for which an answer is good: slots that are used later need another one
 	grace    = 250 * time.Millisecond // after its time, in which a slot can still be used
 	orphaned = 500 * time.Millisecond // for which slots are still good when the store has lost its state
-	mostWait = 3600                   // seconds: no number of a store that is larger counts
+	most     = 1e9                    // no number of a store or an Ask that is larger counts
 )
 
 // store is what a process knows of a store, which gives out slots of a quota that others use too: units
@@ -33,19 +38,16 @@ type store struct {
 	news    bool      // another process may have held all since
 
 	slots  []batch // that are reserved and not used up, in order
-	unused float64 // slots to give back
-	got    float64 // slots that came with the latest answer that had some,
-	flow   float64 // and how many a second that was, with the wait for them; +Inf: nothing is known
-
+	back   float64 // slots that were used, but not by an attempt: the next may use them
+	unused float64 // slots to give back; below 0: that were used beyond those that were given
+	flow   float64 // slots in a second, by the latest answer that had some, with the wait for them; +Inf: nothing is known
 	moved  float64 // Slots.Moved of the latest answer
-	report report
-}
+	hurry  bool    // the latest Ask is for who has to start earliest
+	urgent bool    // and so are the next slots
 
-// report is what this process has to do with holds of all.
-type report struct {
-	hold  float64 // seconds of the hold to report; 0: none
-	moved float64 // Slots.Moved of the answer to the latest report
-	works bool    // an attempt of this process has passed since
+	until  time.Time // when a hold ends that is to be reported; zero: there is none
+	row    time.Time // when the row of throttled attempts began that is its reason
+	passed time.Time // when an attempt passed last, if the store has not been told; zero: it has
 }
 
 // batch is slots of a store: n of them, the first at a time, each of the others a gap later. Of
@@ -83,8 +85,13 @@ func (b *batch) skip(n float64) {
 	b.n -= n
 }
 
-// need is how many slots those that wait need.
-type need struct{ first, all float64 }
+// need is what those that wait need of a store.
+type need struct {
+	next, all float64       // slots of the one that has to know first when it starts, and of all
+	ahead     float64       // that start before it
+	left      time.Duration // for which it may wait yet
+	urgent    bool          // it may get slots ahead of those of others
+}
 
 // have returns how many slots are left.
 func (s *store) have() (n float64) {
@@ -110,7 +117,7 @@ func (s *store) slot(now time.Time, n float64) (wait time.Duration, sure bool) {
 		n -= b.n
 		last = later(last, b.last())
 	}
-	return last.Sub(now) + Soon + inSeconds(min(n/s.flow, mostWait)), false
+	return last.Sub(now) + Soon + inSeconds(min(n/s.flow, most)), false
 }
 
 // use takes the first n slots away.
@@ -126,9 +133,9 @@ func (s *store) use(n float64) {
 	}
 }
 
-// expire drops slots whose time is over, but for those that the next attempt collects: one that is
-// larger than a slot starts when its last slot comes.
-func (s *store) expire(now time.Time, next float64) {
+// lapse lets the next attempt use slots of attempts that were not made, and drops those whose time is over, but for
+// those that it collects: one that is larger than a slot starts when its last slot comes.
+func (s *store) lapse(now time.Time, next float64) {
 	over := -max(next-1, 0)
 	for _, b := range s.slots {
 		come := b.come(now.Add(-grace))
@@ -138,6 +145,16 @@ func (s *store) expire(now time.Time, next float64) {
 		over += come
 	}
 	s.use(over)
+	if s.back > 0 {
+		s.insert(batch{at: now, n: s.back})
+		s.back = 0
+	}
+}
+
+// insert adds slots, in order.
+func (s *store) insert(b batch) {
+	i, _ := slices.BinarySearchFunc(s.slots, b, func(x, b batch) int { return cmp.Or(x.at.Compare(b.at), -1) }) // after its equals
+	s.slots = slices.Insert(s.slots, i, b)
 }
 
 // giveBack gives back the last n slots, if they are yet to come.
@@ -157,45 +174,50 @@ func (s *store) giveBack(now time.Time, n float64) {
 
 // shift moves all times, since the clock was set back.
 func (s *store) shift(by time.Duration) {
-	s.asked, s.changed = s.asked.Add(by), s.changed.Add(by)
-	if !s.heard.IsZero() {
-		s.heard = s.heard.Add(by)
+	for _, t := range []*time.Time{&s.asked, &s.changed, &s.heard, &s.until, &s.row, &s.passed} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
 	}
 	for i := range s.slots {
 		s.slots[i].at = s.slots[i].at.Add(by)
 	}
 }
 
-// holdFor has the next Ask report a hold.
-func (r *report) holdFor(d time.Duration) { r.hold = max(r.hold, d.Seconds()) }
-
-// reports reports whether a hold is one for all. A process none of whose attempts pass may have a
-// wrong key: it holds itself, unless another process has reported a hold too.
-func (s *store) reports() bool { return s.report.works || s.moved > s.report.moved }
+// report has the next Ask report a hold, because of a row of throttled attempts that began at a time.
+func (s *store) report(until, row time.Time) {
+	if until.After(s.until) {
+		s.until, s.row = until, row
+	}
+}
 
 // due reports whether there is something to ask the store.
-func (s *store) due(n need) bool {
-	if s.heard.IsZero() || s.news || s.unused > tiny || s.report.hold > 0 || s.have() > n.all+tiny {
+func (s *store) due(now time.Time, n need) bool {
+	if s.heard.IsZero() || s.news || math.Abs(s.unused) > tiny || s.until.After(now) || s.have() > n.all+tiny {
 		return true
 	}
-	want, _ := s.wants(n)
+	want, _ := s.wants(now, n)
 	return want > 0
 }
 
 // wants returns how many more slots those that wait need, if it is time to ask for them, and how many
-// of these before any of them can start: 0 if one can already.
-func (s *store) wants(n need) (want, least float64) {
-	if n.first == 0 {
+// of these before the next of them can start: 0 if it can already, or will in time.
+func (s *store) wants(now time.Time, n need) (want, least float64) {
+	if n.next == 0 {
 		return 0, 0
 	}
 	have := s.have()
-	if least = n.first - have; least <= tiny {
-		least = 0
-		if have >= s.got/2 {
-			return 0, 0
-		}
+	wait, sure := s.slot(now, n.ahead+n.next)
+	switch {
+	case n.urgent && (wait > n.left || !sure && n.ahead > 0): // there are some, but too late for it
+		least = n.next
+	case have < n.next-tiny:
+		least = n.next - have
+	case s.slots[len(s.slots)-1].last().Sub(now) > lead:
+		return 0, 0
 	}
-	if want = n.all - have; want <= tiny {
+	want = max(n.all-have, least)
+	if want <= tiny {
 		return 0, 0
 	}
 	return want, least
@@ -204,34 +226,45 @@ func (s *store) wants(n need) (want, least float64) {
 // join begins to use the store.
 func (s *store) join(now time.Time) {
 	s.heard, s.changed, s.failing, s.news = time.Time{}, now, false, false
-	s.report.hold = 0
+	s.until = time.Time{}
 	s.forgetFlow()
 }
 
 // forgetFlow forgets how fast slots come.
 func (s *store) forgetFlow() { s.flow = math.Inf(1) }
 
-// putBack lets the next attempt use n slots, which were not used.
-func (s *store) putBack(now time.Time, n float64) {
-	s.slots = slices.Insert(s.slots, 0, batch{at: now, n: n})
-}
-
-// fails notes that the store does not answer. It returns the hold that was to be reported, which this
-// process has to keep alone now.
-func (s *store) fails(now time.Time) (hold time.Duration) {
+// fails notes that the store does not answer. It returns when the hold ends that was to be reported: this process has to
+// keep it alone now.
+func (s *store) fails(now time.Time) (until time.Time) {
 	s.unused = 0 // nobody knows whether they were given back
 	if !s.failing {
-		hold = inSeconds(s.report.hold)
-		s.failing, s.changed, s.report.hold = true, now, 0
+		until = s.until
+		s.failing, s.changed, s.until = true, now, time.Time{}
 	}
-	return hold
+	return until
 }
 
-// ask returns the Ask of now, which gives back slots that nobody waits for.
-func (s *store) ask(now time.Time, q quota, n need) (a Ask) {
+// ask returns the Ask of now, which gives back slots that nobody waits for. longest says how long the most patient
+// waits.
+func (s *store) ask(now time.Time, q quota, n need, longest func(time.Time) time.Duration) (a Ask) {
 	s.giveBack(now, s.have()-n.all)
-	a = Ask{Rate: q.rate, Burst: q.burst, Hold: s.report.hold, Unused: s.unused}
-	a.Want, a.Least = s.wants(n)
+	a = Ask{Rate: q.rate, Burst: q.burst, Unused: min(max(s.unused, -most), most)}
+	if s.until.After(now) {
+		a.Hold, a.Row = s.until.Sub(now).Seconds(), min(max(now.Sub(s.row).Seconds(), 0), most)
+	}
+	if !s.passed.IsZero() {
+		a.Passed = min(max(now.Sub(s.passed).Seconds(), tiny), most)
+		s.passed = time.Time{}
+	}
+	if want, least := s.wants(now, n); want > 0 {
+		a.Want, a.Least = min(want, most), min(least, most)
+		patience := n.left
+		if least == 0 {
+			patience = longest(now) // the first has its slots
+		}
+		a.Patience = min(patience.Seconds(), most)
+		s.hurry = least > 0 && n.urgent
+	}
 	s.asked, s.news = now, false
 	return a
 }
@@ -241,17 +274,15 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (begins bool) {
 	if begins = s.failing || s.heard.IsZero(); begins {
 		s.failing, s.changed = false, now
 	}
-	s.unused = max(s.unused-a.Unused, 0)
+	s.unused -= a.Unused
 	s.follow(now, answer.Moved)
-	if a.Hold > 0 {
-		s.report.moved, s.report.works = answer.Moved, false
-		if s.report.hold <= a.Hold { // otherwise a longer one has begun meanwhile
-			s.report.hold = 0
-		}
+	if s.until.Sub(s.asked) <= inSeconds(a.Hold)+roundUp { // otherwise another one has begun meanwhile
+		s.until = time.Time{}
 	}
 	s.heard = now
 	if answer.N > tiny {
 		s.add(now, answer, a.Rate)
+		s.urgent = s.urgent || s.hurry
 	}
 	return begins
 }
@@ -260,13 +291,11 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (begins bool) {
 func (s *store) follow(now time.Time, moved float64) {
 	switch by := moved - s.moved; {
 	case s.heard.IsZero():
-		s.report.moved = moved
 	case by > 0: // a hold
 		for i := range s.slots {
-			s.slots[i].at = s.slots[i].at.Add(inSeconds(min(by, mostWait)))
+			s.slots[i].at = s.slots[i].at.Add(inSeconds(min(by, most)))
 		}
 	case by < 0: // the store has lost what it knew
-		s.report.moved = moved
 		for i := range s.slots {
 			s.slots[i].n = s.slots[i].come(now.Add(orphaned))
 		}
@@ -277,21 +306,16 @@ func (s *store) follow(now time.Time, moved float64) {
 
 // add takes the slots of an answer. Those whose time has come before may be used now.
 func (s *store) add(now time.Time, answer Slots, rate float64) {
-	b := batch{
-		at:  now.Add(inSeconds(min(max(answer.Wait, -mostWait), mostWait))),
-		gap: inSeconds(min(1/rate, mostWait)),
-		n:   answer.N,
+	n, wait := answer.N, min(max(answer.Wait, -most), most)
+	if wait < 0 {
+		come := min(math.Floor(-wait*rate+tiny)+1, n)
+		s.insert(batch{at: now, n: come})
+		n, wait = n-come, wait+come/rate
 	}
-	if b.at.Before(now) {
-		come := b.come(now)
-		s.slots = append(s.slots, batch{at: now, n: come})
-		b.skip(come)
+	if n > tiny {
+		s.insert(batch{at: now.Add(inSeconds(wait)), gap: inSeconds(1 / rate), n: n})
 	}
-	if b.n > tiny {
-		s.slots = append(s.slots, b)
-	}
-	s.got = answer.N
-	s.flow = math.Inf(1) // more slots of before are free
+	s.forgetFlow() // more slots of before are free
 	if until := answer.Wait + answer.N/rate; until > 0 {
 		s.flow = answer.N / until
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goretry/retry/internal/health"
 	"github.com/goretry/retry/internal/pacing"
 )
 
@@ -14,6 +15,34 @@ func told(rate, burst float64) (p *pacing.Pacer[int], now time.Time) {
 	p, now = new(pacing.Pacer[int]), time.Unix(1000, 0)
 	p.Know(now, rate, burst)
 	return p, now
+}
+
+// try lets a turn start, and returns 0, or how long it sleeps, Never if something else than time ends that.
+func try(p *pacing.Pacer[int], now time.Time, turn *pacing.Turn[int]) time.Duration {
+	if p.TryStart(now, turn) {
+		return 0
+	}
+	if wait, timed := p.Sleep(turn); timed {
+		return wait
+	}
+	return pacing.Never
+}
+
+// costing returns a turn of a cost.
+func costing(cost float64) *pacing.Turn[int] {
+	return &pacing.Turn[int]{Bill: &pacing.Bill{Cost: cost}}
+}
+
+// throttle starts an attempt that is throttled.
+func throttle(p *pacing.Pacer[int], now time.Time, hint time.Duration) {
+	end(p, now, health.Failed, hint)
+}
+
+func pass(p *pacing.Pacer[int], now time.Time) { end(p, now, health.Passed, 0) }
+
+func end(p *pacing.Pacer[int], now time.Time, outcome health.Outcome, hint time.Duration) {
+	turn := new(pacing.Turn[int])
+	p.End(now, turn, outcome, hint, false)
 }
 
 // reserved returns a Pacer that shares a quota, with an attempt whose slot comes in 200 ms.
@@ -30,7 +59,7 @@ func reserved() (p *pacing.Pacer[int], now time.Time, turn *pacing.Turn[int]) {
 // waits returns how long each of n attempts of a cost that come now has to wait.
 func waits(p *pacing.Pacer[int], now time.Time, n int, cost float64) (all []time.Duration) {
 	for range n {
-		wait, ok := p.Enter(now, &pacing.Turn[int]{Cost: cost}, pacing.Never)
+		wait, ok := p.Enter(now, costing(cost), pacing.Never)
 		if !ok {
 			wait = -1
 		}
@@ -79,7 +108,7 @@ func TestToldQuotaTakesBackTurns(t *testing.T) {
 	p, now := told(10, 1)
 	first := &pacing.Turn[int]{}
 	p.Enter(now, first, pacing.Never)
-	p.Return(first)
+	p.Return(first, false)
 	wantWaits(t, "after a return", waits(p, now, 2, 0), 0, 100)
 }
 
@@ -95,7 +124,7 @@ func TestToldQuotaTakesBackNoMoreThanTheBurst(t *testing.T) {
 	now = now.Add(10 * time.Second)
 	p.Wait(now)
 	for _, turn := range turns {
-		p.Return(turn)
+		p.Return(turn, false)
 	}
 	wantWaits(t, "after ten returns", waits(p, now, 2, 0), 0, 1000)
 }
@@ -110,14 +139,16 @@ func TestAHoldDuringAnExchangeIsNotLost(t *testing.T) {
 		t.Fatalf("the store is asked %+v", a)
 	}
 	p.Answered(now, a, pacing.Slots{})
-	p.Hold(now, time.Second) // with an answer, a hold is the store's
+	p.Hold(now, 2*time.Second) // with an answer, a hold is the store's
 	now = now.Add(time.Second)
-	a, _, _ = p.Ask(now)
+	if a, due, _ = p.Ask(now); !due || a.Hold != 1 || a.Row != 1 {
+		t.Errorf("the store is asked %+v, %t: want a hold of the second that is left", a, due)
+	}
 	p.Hold(now, time.Minute)
 	p.Answered(now, a, pacing.Slots{Moved: a.Hold})
 	now = now.Add(time.Second)
-	if a, due, _ = p.Ask(now); !due || a.Hold != 60 {
-		t.Errorf("the store is asked %+v, %t: want a hold of 60 s", a, due)
+	if a, due, _ = p.Ask(now); !due || a.Hold != 59 {
+		t.Errorf("the store is asked %+v, %t: want a hold of the 59 s that are left", a, due)
 	}
 	p.Answered(now, a, pacing.Slots{Moved: 61})
 	if a, due, _ = p.Ask(now.Add(time.Second)); due {
@@ -128,44 +159,8 @@ func TestAHoldDuringAnExchangeIsNotLost(t *testing.T) {
 // Slots of a store keep their distance if the clock of the process is set back.
 func TestSlotsWhenTheClockIsSetBack(t *testing.T) {
 	p, now, turn := reserved()
-	if w := p.TryStart(now.Add(-time.Hour), turn).Round(ms); w != 200*ms {
+	if w := try(p, now.Add(-time.Hour), turn).Round(ms); w != 200*ms {
 		t.Errorf("a slot in 200ms: %v after the clock was set back", w)
-	}
-}
-
-// One throttled attempt holds its own run alone. Half of four hold all.
-func TestToldQuotaHolds(t *testing.T) {
-	p, now := told(10, 1)
-	for range 2 {
-		p.Ended(now)
-	}
-	p.Throttled(now, 30*time.Second)
-	if w := p.Wait(now); w != 0 {
-		t.Errorf("one of three: %v", w)
-	}
-	p.Throttled(now, 30*time.Second)
-	if w := p.Wait(now); w != 30*time.Second {
-		t.Errorf("two of four: %v, want 30s", w)
-	}
-	p.Throttled(now, time.Hour)
-	if w := p.Wait(now); w != 75*time.Second {
-		t.Errorf("an hour: %v, want 75s", w)
-	}
-	after := now.Add(75 * time.Second)
-	wantWaits(t, "after it", waits(p, after, 2, 0), 0, 100)
-
-	p, now = told(10, 1) // those of two seconds ago do not count
-	p.Throttled(now, time.Second)
-	p.Throttled(now, time.Second)
-	now = now.Add(2 * time.Second)
-	p.Throttled(now, time.Second)
-	p.Throttled(now, time.Second)
-	if w := p.Wait(now); w != 0 {
-		t.Errorf("two of two: %v", w)
-	}
-	p.Hold(now, time.Second)
-	if w := p.Wait(now); w != time.Second {
-		t.Errorf("a hold: %v", w)
 	}
 }
 
@@ -175,10 +170,10 @@ func TestQuotaThatSeemsToBeSmaller(t *testing.T) {
 	for i := range 60 {
 		now = now.Add(time.Second)
 		for range 20 {
-			p.Ended(now)
+			pass(p, now)
 		}
 		for range 5 {
-			p.Throttled(now, 0)
+			throttle(p, now, 0)
 		}
 		if _, part, _ := p.Quota(now.Add(time.Millisecond)); i == 0 && part != 0 {
 			t.Errorf("%v are throttled after 25 attempts of this second", part)
@@ -218,56 +213,58 @@ func TestSlots(t *testing.T) {
 			t.Fatalf("Enter = %v, %t without a slot", wait, ok)
 		}
 	}
-	if w := p.TryStart(now, turns[0]); w != pacing.Never {
+	if w := try(p, now, turns[0]); w != pacing.Never {
 		t.Errorf("ready in %v without a slot", w)
 	}
-	exchange(t, p, now, pacing.Ask{Want: 4, Least: 1, Patience: 60}, pacing.Slots{N: 2, Wait: .05, Moved: -7})
-	if w := p.TryStart(now, turns[0]); w != 50*ms {
+	exchange(t, p, now, pacing.Ask{Want: 4, Least: 1, Patience: 60}, pacing.Slots{N: 4, Wait: .05, Moved: -7})
+	if w := try(p, now, turns[0]); w != 50*ms {
 		t.Errorf("ready in %v, want 50ms", w)
 	}
 	now = now.Add(50 * ms)
-	if w := p.TryStart(now, turns[0]); w != 0 {
+	if w := try(p, now, turns[0]); w != 0 {
 		t.Errorf("%v in its slot", w)
 	}
-	if w := p.TryStart(now, turns[1]); w != 100*ms {
+	if w := try(p, now, turns[1]); w != 100*ms {
 		t.Errorf("the second is ready in %v, want 100ms", w)
 	}
+	more := []*pacing.Turn[int]{{}, {}}
+	p.Enter(now, more[0], time.Minute)
 	if _, due, _ := p.Ask(now); due {
-		t.Error("it asks with half of the batch left")
+		t.Error("it asks 300 ms before its last slot")
 	}
+	now = now.Add(100 * ms)
+	try(p, now, turns[1])
+	exchange(t, p, now, pacing.Ask{Want: 1, Patience: 59.9}, pacing.Slots{N: 1, Wait: .3, Moved: -7})
 
 	// A hold moves slots that were given. An old one is confirmed before it is used.
 	now = now.Add(50 * ms)
 	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -5})
-	if w := p.TryStart(now, turns[1]); w != 2050*ms {
+	if w := try(p, now, turns[2]); w != 2050*ms {
 		t.Errorf("ready in %v after a hold, want 2.05s", w)
 	}
 	now = now.Add(2050 * ms)
-	if w := p.TryStart(now, turns[1]); w != pacing.Never {
+	if w := try(p, now, turns[2]); w != pacing.Never {
 		t.Errorf("an old slot is used: %v", w)
 	}
 	if a, due, _ := p.Ask(now); !due || a.Want != 0 && a.Least != 0 {
 		t.Errorf("it does not ask: %+v", a)
 	}
 	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -5})
-	if w := p.TryStart(now, turns[1]); w != 0 {
+	if w := try(p, now, turns[2]); w != 0 {
 		t.Errorf("%v though it is confirmed", w)
 	}
 
 	// Who leaves gives back what nobody waits for.
-	now = now.Add(time.Second)
-	exchange(t, p, now, pacing.Ask{Want: 2, Least: 1, Patience: 56.85}, pacing.Slots{N: 2, Wait: .3, Moved: -5})
-	p.Leave(turns[2])
 	p.Leave(turns[3])
+	p.Leave(more[0])
 	now = now.Add(60 * ms)
 	exchange(t, p, now, pacing.Ask{Unused: 2}, pacing.Slots{Moved: -5})
 
 	// A slot whose time is over is lost.
-	late := &pacing.Turn[int]{}
 	now = now.Add(60 * ms)
-	p.Enter(now, late, time.Minute)
+	p.Enter(now, more[1], time.Minute)
 	exchange(t, p, now, pacing.Ask{Want: 1, Least: 1, Patience: 60}, pacing.Slots{N: 1, Wait: 0, Moved: -5})
-	if w := p.TryStart(now.Add(300*ms), late); w != pacing.Never {
+	if w := try(p, now.Add(300*ms), more[1]); w != pacing.Never {
 		t.Errorf("a lost slot is used: %v", w)
 	}
 }
@@ -284,7 +281,8 @@ func TestTooLateForAll(t *testing.T) {
 	}
 	patient := &pacing.Turn[int]{} // comes while the store is asked
 	p.Enter(now, patient, time.Hour)
-	refused := p.Answered(now, a, pacing.Slots{Wait: 60})
+	p.Answered(now, a, pacing.Slots{Wait: 60})
+	refused, _ := p.Stirred()
 	if len(refused) != 1 || refused[0] != turn || turn.Late != time.Minute || turn.Waits() || p.First() != patient {
 		t.Errorf("refused %v, with a wait of %v", refused, turn.Late)
 	}
@@ -302,7 +300,7 @@ func TestAlone(t *testing.T) {
 		p.Enter(now, turn, time.Minute)
 		a, _, _ := p.Ask(now)
 		p.Answered(now, a, pacing.Slots{N: 1, Moved: -1})
-		if w := p.TryStart(now, turn); w != 0 {
+		if w := try(p, now, turn); w != 0 {
 			t.Fatal(w)
 		}
 	}
@@ -314,7 +312,7 @@ func TestAlone(t *testing.T) {
 		t.Errorf("alone at %v in a second, want 2", r)
 	}
 	rate := p.Rate(now)
-	p.Throttled(now, 0)
+	throttle(p, now, 0)
 	now = now.Add(time.Second)
 	if r := p.Rate(now); r < .69*rate || r > .71*rate {
 		t.Errorf("%v after a second with a refusal, want .7 of %v", r, rate)
@@ -323,42 +321,6 @@ func TestAlone(t *testing.T) {
 	if ok, since := p.Shared(); !ok || since != now || p.Rate(now) != 10 {
 		t.Errorf("shared %t since %v, at %v", ok, since, p.Rate(now))
 	}
-}
-
-// Who gets nothing but 429s holds the others once, and not at all before one has passed.
-func TestAWrongKeyHoldsTheOthersOnce(t *testing.T) {
-	p, now := told(10, 1)
-	p.Join(now)
-	moved, holds := -1., 0
-	answer := func() {
-		now = now.Add(2 * time.Second)
-		a, _, _ := p.Ask(now)
-		if a.Hold > 0 {
-			holds++
-			moved += a.Hold
-		}
-		p.Answered(now, a, pacing.Slots{Moved: moved})
-	}
-	answer()
-	want := func(what string, n int) {
-		t.Helper()
-		for range 30 {
-			for range 4 {
-				p.Throttled(now, 2*time.Second)
-			}
-			answer()
-		}
-		if holds != n {
-			t.Errorf("%s: %d holds, want %d", what, holds, n)
-		}
-	}
-	want("none has passed", 0)
-	p.Ended(now)
-	now = now.Add(2 * time.Second)
-	want("one has passed", 1)
-	moved++ // another process has held all: so this may be the quota
-	answer()
-	want("another process says so too", 2)
 }
 
 // A store that has lost what it knew gives out slots anew: of those of before only the next count.
@@ -374,11 +336,11 @@ func TestAStoreThatHasForgotten(t *testing.T) {
 	p.Answered(now, a, pacing.Slots{N: 1, Wait: .4, Moved: -1})
 	p.Answered(now, a, pacing.Slots{N: 2, Wait: 30, Moved: -1})
 	p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -9})
-	if w := p.TryStart(now, turns[0]); w != 400*ms {
+	if w := try(p, now, turns[0]); w != 400*ms {
 		t.Errorf("ready in %v, want 400ms", w)
 	}
 	now = now.Add(400 * ms)
-	p.TryStart(now, turns[0])
+	try(p, now, turns[0])
 	if a, due, _ := p.Ask(now); !due || a.Want != 2 {
 		t.Errorf("%+v, %t; want two anew", a, due)
 	}
@@ -408,7 +370,7 @@ func TestOwnRateComesBack(t *testing.T) {
 	}
 	p.Alone(now)
 	for range 600 {
-		p.Throttled(now, 0)
+		throttle(p, now, 0)
 		now = now.Add(time.Second)
 	}
 	if r := p.Rate(now); r < .04 {
@@ -416,7 +378,7 @@ func TestOwnRateComesBack(t *testing.T) {
 	}
 	begin := now
 	for p.Rate(now) < .9 && now.Sub(begin) < time.Hour {
-		p.Ended(now)
+		pass(p, now)
 		now = now.Add(time.Duration(float64(time.Second) / p.Rate(now)))
 		p.Wait(now)
 	}
@@ -429,19 +391,19 @@ func TestOwnRateComesBack(t *testing.T) {
 func TestARefusalRaisesNoOwnRate(t *testing.T) {
 	p, now := told(10, 1)
 	p.Join(now)
-	turn := &pacing.Turn[int]{Cost: 2}
+	turn := costing(2)
 	p.Enter(now, turn, pacing.Never)
 	now = now.Add(10 * time.Minute)
 	a, _, _ := p.Ask(now)
 	p.Answered(now, a, pacing.Slots{N: 2, Wait: -1})
-	if wait := p.TryStart(now, turn); wait != 0 {
+	if wait := try(p, now, turn); wait != 0 {
 		t.Fatalf("the attempt waits %v", wait)
 	}
 	now = now.Add(15 * time.Second)
 	p.Alone(now)
 	before := p.Rate(now)
 	for range 3 {
-		p.Throttled(now, 0)
+		throttle(p, now, 0)
 		now = now.Add(time.Second)
 	}
 	if after := p.Rate(now); before >= .05 || after > before {
@@ -476,7 +438,7 @@ func TestSlotsOfALostState(t *testing.T) {
 	started := 0
 	for range 100 {
 		now = now.Add(10 * ms)
-		for first := p.First(); p.TryStart(now, first) == 0; first = p.First() {
+		for first := p.First(); try(p, now, first) == 0; first = p.First() {
 			started++
 		}
 	}
@@ -501,17 +463,6 @@ func TestAHoldWhenTheClockIsSetBack(t *testing.T) {
 // What a Pacer does depends on the time that has passed: a clock that is set back changes nothing.
 func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 	for name, after := range map[string]func(back func(*pacing.Pacer[int], time.Time) time.Time) any{
-		"what was throttled of late": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
-			p, now := told(10, 1)
-			for range 2 {
-				p.Throttled(now, 0)
-				p.Ended(now)
-				now = now.Add(time.Second)
-			}
-			now = back(p, now.Add(-500*ms))
-			p.Throttled(now, 9*time.Second)
-			return p.Wait(now)
-		},
 		"the end of a patience": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
 			p, now := told(1, 1)
 			p.Join(now)
@@ -527,7 +478,7 @@ func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 			a, _, _ := p.Ask(now)
 			p.Answered(now, a, pacing.Slots{N: 40, Wait: -10})
 			for first := p.First(); first != nil; first = p.First() {
-				p.TryStart(now, first)
+				try(p, now, first)
 			}
 			now = back(p, now.Add(10*time.Second)).Add(10 * time.Second)
 			p.Alone(now)
@@ -552,7 +503,7 @@ func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 func TestThrottledOfTheLastMinute(t *testing.T) {
 	p, now := told(100, 100)
 	for range 30 {
-		p.Throttled(now, 0)
+		throttle(p, now, 0)
 	}
 	if _, part, seems := p.Quota(now.Add(time.Second)); part != 1 || seems != 0 {
 		t.Errorf("a second later %v were throttled, and the quota seems to be %v; want all, and 0", part, seems)

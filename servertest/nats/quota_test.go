@@ -187,7 +187,7 @@ func TestProcessesShareAQuota(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		c := startServers(t, 1)
 		js := connect(t, c.urls...)
-		makeBucket(t, js, jetstream.KeyValueConfig{Bucket: "paces", TTL: pace.Forget}) // in a file, which outlives the server
+		makeBucket(t, js, jetstream.KeyValueConfig{Bucket: "paces", TTL: time.Hour}) // in a file, which outlives the server
 		p := startProvider(t)
 		all := startCallers(t, p, c.urls...)
 		all.share(t, "", p, n)
@@ -206,13 +206,13 @@ func TestProcessesShareAQuota(t *testing.T) {
 		}
 		eventually(t, "alone without the bucket", func() bool { return all.are(func(r report) bool { return !r.Shared && r.Err != "" }) })
 		t.Logf("without the bucket a process says %q", all[0].Load().Err)
-		makeBucket(t, js, jetstream.KeyValueConfig{Bucket: "paces", TTL: pace.Forget})
+		makeBucket(t, js, jetstream.KeyValueConfig{Bucket: "paces", TTL: time.Hour})
 		all.share(t, "since there is a bucket", p, n)
 	})
 	t.Run("a cluster", func(t *testing.T) {
 		c := startServers(t, 3)
 		js := connect(t, c.urls...)
-		makeBucket(t, js, jetstream.KeyValueConfig{Bucket: "paces", TTL: pace.Forget, Storage: jetstream.MemoryStorage, Replicas: 3})
+		makeBucket(t, js, jetstream.KeyValueConfig{Bucket: "paces", TTL: time.Hour, Storage: jetstream.MemoryStorage, Replicas: 3})
 		p := startProvider(t)
 		all := startCallers(t, p, c.urls...)
 		all.share(t, "", p, n)

@@ -26,7 +26,6 @@ type guarded struct {
 	passes [2]retry.Pass // of the limit: the attempt's, and the hedge's
 	pacer  *pacing.Pacer[int32]
 	turn   *pacing.Turn[int32]
-	made   bool // an attempt
 	hedger *hedging.Rules
 	hedging.Call
 	running [2]bool
@@ -71,7 +70,7 @@ func (s *service) guardCall(i int32, process int) {
 		s.guarded[i].limit = s.limits[process]
 	}
 	if s.pacers != nil {
-		s.guarded[i].pacer, s.guarded[i].made = s.pacers[process], false
+		s.guarded[i].pacer = s.pacers[process]
 	}
 	if s.hedgers != nil {
 		s.guarded[i].hedger = s.hedgers[process]
@@ -89,23 +88,43 @@ func (s *service) takeTurn(i int32) bool {
 	if most := s.policies[0].MaxElapsed; most > 0 {
 		patience = (most - (s.now - c.began)) / 2
 	}
-	g.turn = &pacing.Turn[int32]{Owner: i, Retry: g.made}
+	g.turn = &pacing.Turn[int32]{Owner: i}
 	wait, ok := g.pacer.Enter(s.Now(), g.turn, patience)
-	switch {
+	switch most := s.policies[0].MaxElapsed; {
 	case !ok:
 		s.endLate(i)
 		return false
-	case wait > 0 && g.pacer.First() == g.turn:
-		s.schedule(wait, turns, i, c.try)
+	case wait > 0:
+		s.sleep(i)
+		if most > 0 {
+			s.schedule(most-(s.now-c.began), turns, i, c.try)
+		}
 	}
-	if most := s.policies[0].MaxElapsed; wait > 0 && most > 0 {
-		s.schedule(most-(s.now-c.began), turns, i, c.try)
-	}
+	s.stir(g.pacer)
 	return wait == 0
+}
+
+// sleep has a call that waits for its turn look again when that may have come, if only time decides that.
+func (s *service) sleep(i int32) {
+	if wait, timed := s.guarded[i].pacer.Sleep(s.guarded[i].turn); timed {
+		s.schedule(wait, turns, i, s.call(i).try)
+	}
+}
+
+// stir has those calls look again for which something has changed.
+func (s *service) stir(p *pacing.Pacer[int32]) {
+	late, first := p.Stirred()
+	if first != nil {
+		late = append(late, first)
+	}
+	for _, t := range late {
+		s.schedule(0, turns, t.Owner, s.call(t.Owner).try)
+	}
 }
 
 // endLate ends a call whose turn comes too late.
 func (s *service) endLate(i int32) {
+	s.guarded[i].turn = new(pacing.Turn[int32]) // events of the old one are out of date
 	s.call(i).loop.Close()
 	s.conclude(i, retry.ReasonGuard)
 }
@@ -114,31 +133,25 @@ func (s *service) endLate(i int32) {
 // that has waited until MaxElapsed.
 func (s *service) reachTurn(i int32) {
 	g := &s.guarded[i]
-	if !g.turn.Waits() {
-		return
-	}
-	if c, most := s.call(i), s.policies[0].MaxElapsed; most > 0 && s.now-c.began >= most {
-		g.pacer.Leave(g.turn)
-		s.wakeFirst(g.pacer)
+	switch c, most := s.call(i), s.policies[0].MaxElapsed; {
+	case g.turn.Late > 0:
 		s.endLate(i)
-		return
-	}
-	switch wait := g.pacer.TryStart(s.Now(), g.turn); wait {
-	case pacing.Never: // a retry has gone before it, and wakes it
-	case 0:
+	case !g.turn.Waits():
+	case most > 0 && s.now-c.began >= most:
+		g.pacer.Leave(g.turn)
+		s.stir(g.pacer)
+		s.endLate(i)
+	case g.pacer.TryStart(s.Now(), g.turn):
 		pacer := g.pacer
 		if s.takePlace(i) {
 			s.attempt(i)
 		}
-		s.wakeFirst(pacer)
+		s.stir(pacer)
+	case g.turn.Late > 0:
+		s.stir(g.pacer)
+		s.endLate(i)
 	default:
-		s.schedule(wait, turns, i, s.call(i).try)
-	}
-}
-
-func (s *service) wakeFirst(p *pacing.Pacer[int32]) {
-	if next := p.First(); next != nil {
-		s.schedule(0, turns, next.Owner, s.call(next.Owner).try)
+		s.sleep(i)
 	}
 }
 
@@ -155,6 +168,9 @@ func (s *service) takePlace(i int32) bool {
 		return true
 	}
 	s.attempts++ // so that a flood of them is given up too
+	if s.pacers != nil {
+		g.pacer.Return(g.turn, true)
+	}
 	c := s.call(i)
 	c.try = following(c.try)
 	v := s.policies[0].Judge(err)

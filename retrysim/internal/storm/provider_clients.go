@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/health"
 	"github.com/goretry/retry/internal/pacing"
 )
 
@@ -141,7 +142,7 @@ func (c *pacedClient) begin(i int32) { c.start(i); c.attempt(i) }
 
 func (c *pacedClient) attempt(i int32) {
 	call := &c.calls[i]
-	call.turn = &pacing.Turn[int32]{Owner: i, Retry: call.retries > 0}
+	call.turn = &pacing.Turn[int32]{Owner: i}
 	left := call.deadline - c.now
 	if call.deadline < math.MaxInt64 {
 		left /= 2
@@ -151,10 +152,10 @@ func (c *pacedClient) attempt(i int32) {
 		c.give(i)
 	case wait > 0:
 		c.queue(i)
-		c.wakeIn(wait)
 	default:
 		c.send(i)
 	}
+	c.wake()
 }
 
 func (c *pacedClient) abandon(i int32) {
@@ -162,28 +163,30 @@ func (c *pacedClient) abandon(i int32) {
 	c.give(i)
 }
 
+// wake sends those whose turns have come.
 func (c *pacedClient) wake() {
 	for t := c.pacer.First(); t != nil; t = c.pacer.First() {
-		if wait := c.pacer.TryStart(c.Now(), t); wait > 0 {
-			c.wakeIn(wait)
+		switch {
+		case c.pacer.TryStart(c.Now(), t):
+			c.send(t.Owner)
+		case t.Late > 0:
+			c.give(t.Owner)
+		default:
+			wait, _ := c.pacer.Sleep(t)
+			c.wakeProcess(c.process, wait)
 			return
 		}
-		c.send(t.Owner)
 	}
 }
-
-func (c *pacedClient) wakeIn(wait time.Duration) { c.wakeProcess(c.process, wait) }
 
 func (c *pacedClient) answered(i int32, answer kind) {
-	switch call := &c.calls[i]; answer {
-	case tooMany:
-		c.pacer.Throttled(c.Now(), call.hint)
-	case timesOut:
-	default:
-		c.pacer.Ended(c.Now())
-	}
+	c.pacer.End(c.Now(), c.calls[i].turn, meaning[answer], c.calls[i].hint, false)
+	c.wake()
 	c.own.answered(i, answer)
 }
+
+// meaning says what an answer tells of a quota. Others tell nothing.
+var meaning = map[kind]health.Outcome{succeeds: health.Passed, tooMany: health.Failed}
 
 // knowing is a queue for all processes that knows the quotas: the bound.
 type knowing struct {

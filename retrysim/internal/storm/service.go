@@ -503,9 +503,6 @@ func (s *service) send(i int32) {
 func (s *service) attempt(i int32) {
 	c := s.call(i)
 	c.sent = s.now
-	if s.pacers != nil {
-		s.guarded[i].made = true
-	}
 	if s.hedgers != nil {
 		s.race(i, c.try)
 	}
@@ -568,12 +565,9 @@ func (s *service) end(i int32, outcome kind) {
 	}
 	c.request = none
 	c.waiver.waive(s.pacers != nil && outcome == tooMany)
-	switch {
-	case s.pacers == nil:
-	case outcome == tooMany:
-		s.guarded[i].pacer.Throttled(s.Now(), 0)
-	case outcome != timesOut || s.gateway:
-		s.guarded[i].pacer.Ended(s.Now())
+	if s.pacers != nil {
+		s.guarded[i].pacer.End(s.Now(), s.guarded[i].turn, meaning[outcome], 0, false)
+		s.stir(s.guarded[i].pacer)
 	}
 	wait, more := c.loop.Judged(s.Now(), s.means[outcome])
 	if more {

@@ -1,0 +1,121 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	horizon  = .5   // seconds: a process may take half of the slots that are free within it
+	longHold = 75   // seconds that a hold may last
+	back     = 5    // seconds: a store's clock that was set back by so much stands still instead
+	kept     = 3600 // seconds ahead that a slot may be after the clock was set back, and
+	keeps    = 600  // for which a State is kept at least
+	express  = 5    // of so many slots one may be given ahead of those that were given
+	scatter  = 1.5  // of so many slots that are free one is given: where they lie is not known
+)
+
+// State is what a store keeps of a quota: see package pace.
+type State struct{ Tat, At, Moved, Until, Passed, Ahead, Free, Freed float64 }
+
+// Keep returns for how long from At on a store keeps s, if a was applied last: then the zero State says as much.
+func (s *State) Keep(a Ask) time.Duration {
+	return time.Duration(max(s.Tat-s.At+a.Burst/a.Rate, keeps) * float64(time.Second))
+}
+
+// Reserve applies an Ask at now, a time in seconds. The formula is GCRA's (ITU-T I.371), with slots that are
+// given before their time. The script of package retryredis does the same.
+func (s *State) Reserve(now float64, a Ask) Slots {
+	gap := 1 / a.Rate
+	s.advance(now, a.Burst*gap)
+	if a.Passed > 0 {
+		s.Passed = max(s.Passed, s.At-a.Passed)
+	}
+	s.takeBack(a.Unused, gap, a.Burst*gap)
+	if s.Passed <= s.At-a.Row { // nobody has passed since the row of throttled attempts began
+		s.hold(a.Hold)
+	}
+	if a.Want == 0 {
+		return Slots{Moved: s.Moved}
+	}
+	least := max(a.Least, min(a.Want, 1))
+	wait := s.Tat + least*gap - s.At
+	if at, ok := s.giveAhead(least, gap, wait, a.Patience); ok {
+		return Slots{N: least, Wait: at - s.At - (least-1)*gap, Moved: s.Moved}
+	}
+	if wait > a.Patience {
+		return Slots{Wait: wait, Moved: s.Moved}
+	}
+	n := min(a.Want, max(math.Floor((s.At+horizon-s.Tat)*a.Rate/2+dither(s.At)), least))
+	first := s.Tat + gap
+	s.Tat += n * gap
+	return Slots{N: n, Wait: first - s.At, Moved: s.Moved}
+}
+
+// dither returns a number from 0 to 1 that looks random. It decides how parts of a slot are rounded: equal processes that ask
+// in turns would otherwise always get equal numbers, some of them less than others.
+func dither(now float64) float64 {
+	x := now * 618.0339887
+	return x - math.Floor(x)
+}
+
+// advance moves the time to now. Slots that are free and whose time has passed are lost.
+func (s *State) advance(now, bucket float64) {
+	switch by := now - s.At; {
+	case s.At == 0: // nothing is known
+		*s = State{Tat: now - bucket, Moved: -now}
+	case by < -back: // the clock was set back: what lies ahead keeps its distance
+		s.Tat = now + min(max(s.Tat-s.At, -bucket), kept)
+		s.Until, s.Passed, s.Ahead, s.Freed = s.Until+by, s.Passed+by, s.Ahead+by, s.Freed+by
+	default: // clocks that differ a little must not make time pass twice
+		now = max(now, s.At)
+	}
+	s.At = now
+	s.Ahead = max(s.Ahead, now)
+	if s.Tat > now && s.Freed < now {
+		s.Free *= (s.Tat - now) / (s.Tat - s.Freed)
+	}
+	s.Freed = max(s.Freed, now)
+}
+
+// takeBack takes n slots back. Those that are yet to come are free, and the others are saved. If n is below 0, so many
+// have been used that were not given.
+func (s *State) takeBack(n, gap, bucket float64) {
+	if n > 0 && s.Tat > s.At {
+		s.Free += n
+	} else {
+		s.Tat = max(s.Tat-n*gap, s.At-bucket)
+	}
+	s.Free = min(s.Free, max(s.Tat-s.Freed, 0)/gap)
+}
+
+// hold delays all slots, those that were given too, so that none comes for so many seconds.
+func (s *State) hold(seconds float64) {
+	until := s.At + min(seconds, longHold)
+	if seconds <= 0 || until <= s.Until {
+		return
+	}
+	by := until - max(s.Until, s.At)
+	s.Tat, s.Ahead, s.Freed = max(s.Tat, s.At)+by, s.Ahead+by, s.Freed+by
+	s.Moved, s.Until = s.Moved+by, until
+}
+
+// giveAhead gives n slots ahead of those that were given, if that is sooner, and returns when the last of them comes.
+// They are slots that are free, as evenly as those lie. Or they delay those that are given later, for who is in a hurry and
+// would come too late otherwise; but then the next such slots are to come in time for others.
+func (s *State) giveAhead(n, gap, wait, patience float64) (at float64, ok bool) {
+	hurry, every := hurried.Seconds(), n*gap*express
+	switch {
+	case s.Free >= scatter*n && s.Freed-s.At < min(wait, patience):
+		at = s.Freed
+		s.Freed += scatter * n * (s.Tat - s.Freed) / s.Free
+		s.Free -= scatter * n
+	case wait > patience && patience < hurry && every <= hurry && s.Ahead-s.At <= patience:
+		at = s.Ahead
+		s.Ahead += every
+		s.Tat += n * gap
+	default:
+		return 0, false
+	}
+	return at, true
+}
