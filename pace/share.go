@@ -53,7 +53,7 @@ func (p *Pace) Share(ctx context.Context, s Store) error {
 		select {
 		case <-limit.Done():
 		case <-p.tell:
-			if next < pacing.Gap { // it is too early: there may be more by then
+			if next <= pacing.Gap { // it is too early: there may be more by then
 				<-limit.Done()
 			}
 		case _, more := <-news:
@@ -123,7 +123,7 @@ func (p *Pace) part(ctx context.Context, s Store) {
 // ask returns what to ask the store, if there is anything, or when to look again.
 func (p *Pace) ask() (a Ask, due bool, next time.Duration) {
 	now := p.lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	b, due, next := p.pacer.Ask(now)
 	return Ask(b), due, next
 }
@@ -131,7 +131,7 @@ func (p *Pace) ask() (a Ask, due bool, next time.Duration) {
 // hear notes that there is news.
 func (p *Pace) hear() {
 	p.lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	p.pacer.News()
 }
 
@@ -154,7 +154,7 @@ func (p *Pace) exchange(ctx context.Context, s Store, a Ask) time.Duration {
 		return time.Second + rand.N(time.Second) // of real chance: processes must not ask together
 	}
 	p.pacer.Answered(now, pacing.Ask(a), pacing.Slots(slots))
-	return pacing.Gap
+	return 0
 }
 
 var errSilent = fmt.Errorf("pace: the store has not answered within %v", pacing.Timeout)

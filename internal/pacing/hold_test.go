@@ -216,9 +216,12 @@ func TestHoldsOfAFleet(t *testing.T) {
 	if !due || a.Hold != 8 || a.Row != 6 || a.Want != 0 {
 		t.Errorf("after the row: %+v, %v; want a hold of the 8 s that are left, for a row of 6 s", a, due)
 	}
-	p.Answered(p.now, a, pacing.Slots{Moved: 0}) // others pass: the store holds nobody, but this process waits
 	if w := p.Wait(p.now); w < 8*time.Second {
 		t.Errorf("the next waits %v", w)
+	}
+	p.Answered(p.now, a, pacing.Slots{Moved: 0})
+	if w := p.Wait(p.now); w > time.Second {
+		t.Errorf("others pass, so the store holds nobody, and the next waits %v", w)
 	}
 	p.sleep(time.Second)
 	if a, due, _ := p.Ask(p.now); due {

@@ -370,7 +370,7 @@ func (p *Pacer[T]) Due() bool {
 // unless Due reports true before.
 func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	p.advance(now)
-	if early := Gap - p.now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back
+	if early := p.store.gap - p.now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back
 		return Ask{}, false, early
 	}
 	if !p.Due() {
@@ -398,8 +398,12 @@ func (p *Pacer[T]) need() need {
 // Answered notes the answer to a. Those whose turns would come too late leave the queue.
 func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) {
 	p.advance(now)
-	if p.store.answered(p.now, a, s) {
+	begins, othersPass := p.store.answered(p.now, a, s)
+	if begins {
 		p.become(reserving)
+	}
+	if othersPass {
+		p.health.Hold(p.now, 0)
 	}
 	p.stirred = true
 	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {

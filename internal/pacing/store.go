@@ -16,7 +16,8 @@ type (
 )
 
 const (
-	Gap     = 50 * time.Millisecond  // between two exchanges with a store, at least
+	Gap     = 50 * time.Millisecond  // between two exchanges with a store, at least, if the first has given no slots that were wanted,
+	quick   = 5 * time.Millisecond   // and otherwise
 	Timeout = 500 * time.Millisecond // of one
 
 	lead     = 250 * time.Millisecond // before its last slot a process asks for more
@@ -31,11 +32,12 @@ const (
 // that may start at a time. The process asks for what those that wait need, and tells the store of the
 // server's holds. The store delays the slots of all processes then, also those that are reserved.
 type store struct {
-	asked   time.Time // when the latest Ask went out
-	heard   time.Time // when the latest answer came; zero: none yet
-	changed time.Time // when the store began to answer, or to fail
-	failing bool      // it does not answer
-	news    bool      // another process may have held all since
+	asked   time.Time     // when the latest Ask went out
+	gap     time.Duration // until the next may
+	heard   time.Time     // when the latest answer came; zero: none yet
+	changed time.Time     // when the store began to answer, or to fail
+	failing bool          // it does not answer
+	news    bool          // another process may have held all since
 
 	slots  []batch // that are reserved and not used up, in order
 	back   float64 // slots that were used, but not by an attempt: the next may use them
@@ -269,22 +271,27 @@ func (s *store) ask(now time.Time, q quota, n need, longest func(time.Time) time
 	return a
 }
 
-// answered notes the answer to a, and reports whether the store has begun to answer.
-func (s *store) answered(now time.Time, a Ask, answer Slots) (begins bool) {
+// answered notes the answer to a. It reports whether the store has begun to answer, and whether it holds nobody though a asks
+// for that, because others pass.
+func (s *store) answered(now time.Time, a Ask, answer Slots) (begins, othersPass bool) {
 	if begins = s.failing || s.heard.IsZero(); begins {
 		s.failing, s.changed = false, now
 	}
+	othersPass = a.Hold > 0 && answer.Moved <= s.moved
 	s.unused -= a.Unused
 	s.follow(now, answer.Moved)
 	if s.until.Sub(s.asked) <= inSeconds(a.Hold)+roundUp { // otherwise another one has begun meanwhile
 		s.until = time.Time{}
 	}
-	s.heard = now
+	s.heard, s.gap = now, quick
+	if answer.N <= tiny && a.Want > 0 {
+		s.gap = Gap
+	}
 	if answer.N > tiny {
 		s.add(now, answer, a.Rate)
 		s.urgent = s.urgent || s.hurry
 	}
-	return begins
+	return begins, othersPass
 }
 
 // follow moves the slots that were reserved before as the store has moved all.
