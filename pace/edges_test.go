@@ -347,3 +347,43 @@ func TestCostsOfAllSizes(t *testing.T) {
 		})
 	}
 }
+
+// An estimate that is wrong costs nothing, if what an attempt has spent is said when it is known.
+func TestSpent(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for _, estimate := range []float64{250, 500, 1000, 2000} {
+			synctest.Test(t, func(t *testing.T) {
+				model := &pace.Pace{Quota: 1000, Burst: 8000}
+				if shared {
+					defer share(t, model, &memory{took: 2 * time.Millisecond})()
+				}
+				ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer end()
+				var calls sync.WaitGroup
+				spent := 0.
+				var mu sync.Mutex
+				begin := time.Now()
+				for range 30 {
+					calls.Go(func() {
+						for ctx.Err() == nil {
+							ctx := pace.WithCost(ctx, estimate)
+							_ = retry.Run(ctx, retry.Policy{Guards: []retry.Guard{model}}, func(ctx context.Context) error {
+								time.Sleep(2 * time.Second)
+								pace.Spent(ctx, 500)
+								mu.Lock()
+								defer mu.Unlock()
+								spent += 500
+								return nil
+							})
+						}
+					})
+				}
+				calls.Wait()
+				if used := spent / 1000 / time.Since(begin).Seconds(); used < .95 || used > 1.05 {
+					t.Errorf("shared %v, an estimate of %v: %.3f of the quota is used", shared, estimate, used)
+				}
+			})
+		}
+	}
+	pace.Spent(t.Context(), 1) // of a call without a cost
+}

@@ -49,6 +49,25 @@ func ExampleWithCost() {
 	// 2s
 }
 
+// What a completion costs is known when it is there. Here it is half of what was expected.
+func ExampleSpent() {
+	clock := clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	tokens := pace.Pace{Quota: 60_000, Per: time.Minute, Burst: 1000}
+	p := retry.Policy{Clock: clock, Guards: []retry.Guard{&tokens}}
+	begin := clock.Now()
+	for range 3 {
+		_ = retry.Run(pace.WithCost(context.Background(), 1000), p, func(ctx context.Context) error {
+			fmt.Println(clock.Now().Sub(begin).Round(time.Millisecond))
+			pace.Spent(ctx, 500)
+			return nil
+		})
+	}
+	// Output:
+	// 0s
+	// 500ms
+	// 1s
+}
+
 // tokens is the pace of the tokens of a model. Its requests have a pace of their own, which must not
 // see how many tokens each of them takes.
 type tokens struct{ pace.Pace }

@@ -26,13 +26,14 @@ import (
 // [Pace.Share] shares it with others. A Pace that was told nothing is open: it admits attempts at once,
 // limits nothing, and only [Pace.Hold] closes it for a time.
 //
-// One throttled attempt makes only its own run wait. If half of at least four within two seconds are
-// [retry.Throttled], the server's hint holds all, for at most 75 seconds. A wrong number is not
-// corrected: [Pace.Status] shows it.
+// One throttled attempt makes only its own run wait, and a wrong number is not corrected: [Pace.Status] shows it. But
+// if nobody passes, all wait: if six attempts in a row are [retry.Throttled], the first at least two seconds before the
+// last, and none of any process passes meanwhile. They wait as long as the server asks, for at most 75 seconds, or else
+// for a second, and twice as long each time, up to a minute. Then one attempt decides whether they go on. A provider that
+// refuses a third of all requests at random should have no Pace.
 //
-// Attempts that have less time until their deadline start first: up to 8 seconds, two minutes, half an
-// hour, or more; of those with as much time, retries before first attempts. But every fifth turn goes to
-// who came first, so a backlog and callers who wait for an answer can share a Pace.
+// The earliest deadline goes first, but attempts of whose time less than half is left go last, and every fifth
+// turn goes to who came first. So a backlog and callers who wait for an answer can share a Pace.
 //
 // A Pace is a [retry.Guard]: set it in Policy.Guards, before those that hold a place. An attempt
 // whose turn would take more than half of the time until the caller's deadline or the end of
@@ -55,8 +56,9 @@ type Pace struct {
 	Per time.Duration
 
 	// Burst is how many attempts may start at once after a pause. Less than one means one: a server that
-	// counts in a window, or whose bucket you do not know, may refuse more. One that is negative
-	// or not finite is as bad as a negative Quota.
+	// counts in a window, or whose bucket you do not know, may refuse more. While attempts wait, those may
+	// start at once, too, whose time has come in the last ten milliseconds since a timer was late: ten at 1000 in
+	// a second, and none below 100. A Burst that is negative or not finite is as bad as a negative Quota.
 	Burst float64
 
 	// Clock measures time. Nil means the clock of the first policy that uses the Pace.

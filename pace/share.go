@@ -20,11 +20,11 @@ import (
 // What s uses, such as the client, can be closed when Share has returned.
 //
 // All processes that share a Store must have the same Quota, Per and Burst. A call takes about one
-// round trip to the store: less if others wait with it, since who waits is given a time, and sleeps,
-// and two to three among a thousand processes with more calls than the quota allows. A process is
-// given half of what is free in the next half second at most, so one that dies, or has a thousand
-// calls, takes little from the others. If an attempt would start too late, its run ends with
-// [retry.ErrPaced], whose wait is not older than the call.
+// round trip to the store: less if others wait with it, since who waits is given a time, and sleeps.
+// A process is given half of what is free in the next half second at most, so one that dies, or has a thousand
+// calls, takes little from the others. Who has less than two seconds until half of its time is over may get a
+// turn ahead of those that others have, but at most every fifth. If an attempt would start too late, its
+// run ends with [retry.ErrPaced], whose wait is not older than the call.
 //
 // While s does not answer within half a second, p goes on at the rate of its own starts of the last
 // half minute, lowered by each second with a throttled attempt, and asks again every one or two

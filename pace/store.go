@@ -29,7 +29,8 @@ type Ask struct {
 	Burst    float64 // slots that may be used at once after a pause, at least 1
 	Want     float64 // slots that its callers need
 	Least    float64 // of them, what it needs before any of them can start; 0 if one can already
-	Unused   float64 // slots of before that it gives back; below 0: that it has used beyond those it was given
+	Unused   float64 // slots of before that it gives back
+	Spent    float64 // slots that its attempts have used beyond those that it was given; below 0: that they have used less
 	Hold     float64 // seconds for which the server asks all to wait, 0 if it does not
 	Row      float64 // seconds ago when the row of throttled attempts began for which it wants a Hold
 	Passed   float64 // seconds ago when an attempt of it passed last; 0 if none has since the Ask before
@@ -73,7 +74,7 @@ func (s *State) Reserve(now float64, a Ask) (Slots, error) {
 
 // check returns an error if a makes no sense.
 func (a Ask) check() error {
-	for _, x := range []float64{a.Rate, a.Burst, a.Want, a.Least, math.Abs(a.Unused), a.Hold, a.Row, a.Passed, a.Patience} {
+	for _, x := range []float64{a.Rate, a.Burst, a.Want, a.Least, a.Unused, math.Abs(a.Spent), a.Hold, a.Row, a.Passed, a.Patience} {
 		if !(x >= 0 && x <= most) {
 			return errors.New("pace: a number of the Ask is negative, too large, or none")
 		}

@@ -1,15 +1,15 @@
 -- State.Reserve of package pace, as one step. KEYS[1] is a hash of the State's numbers. ARGV are the
--- Ask: rate, burst, want, least, unused, hold, row, passed, patience; and the time of a test, '' for the server's.
+-- Ask: rate, burst, want, least, unused, spent, hold, row, passed, patience; and the time of a test, '' for the server's.
 -- It returns the Slots: n, wait, moved.
 local most, a = 1e9, {}
-for i = 1, 9 do
+for i = 1, 10 do
   a[i] = tonumber(ARGV[i])
-  if not (a[i] and math.abs(a[i]) <= most and (a[i] >= 0 or i == 5)) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
+  if not (a[i] and math.abs(a[i]) <= most and (a[i] >= 0 or i == 6)) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
 end
-local rate, burst, want, least, unused, hold, row, pass, patience = unpack(a)
+local rate, burst, want, least, unused, spent, hold, row, pass, patience = unpack(a)
 if rate < 1 / most or burst < 1 then return redis.error_reply('ERR the Ask is of a quota of nothing') end
 
-local now = tonumber(ARGV[10])
+local now = tonumber(ARGV[11])
 if not now then
   local t = redis.call('TIME')
   now = t[1] + t[2] / 1e6
@@ -44,11 +44,10 @@ freed = math.max(freed, now)
 if pass > 0 then passed = math.max(passed, now - pass) end
 
 -- takeBack
-if unused > 0 and tat > now then
-  free = free + unused
-else
-  tat = math.max(tat - unused * gap, now - bucket)
+if tat > now then
+  free, unused = free + unused, 0
 end
+tat = math.max(tat + (spent - unused) * gap, now - bucket)
 free = math.min(free, math.max(tat - freed, 0) / gap)
 
 -- hold

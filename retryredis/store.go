@@ -58,7 +58,7 @@ func (s *Store) reserve(ctx context.Context, now any, a pace.Ask) (pace.Slots, e
 	}
 	replied := make(chan reply, 1)
 	go func() {
-		words, err := law.Run(ctx, s.Client, []string{s.Key}, a.Rate, a.Burst, a.Want, a.Least, a.Unused, a.Hold, a.Row, a.Passed, a.Patience, now).StringSlice()
+		words, err := law.Run(ctx, s.Client, []string{s.Key}, a.Rate, a.Burst, a.Want, a.Least, a.Unused, a.Spent, a.Hold, a.Row, a.Passed, a.Patience, now).StringSlice()
 		replied <- reply{words, err}
 	}()
 	select {

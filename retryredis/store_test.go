@@ -84,7 +84,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		case 0, 1:
 			a.Unused = size(20)
 		case 2:
-			a.Unused = -size(20)
+			a.Spent = (chance.Float64() - .5) * 40
 		}
 		if chance.IntN(3) == 0 {
 			a.Patience = size(2)
@@ -404,12 +404,12 @@ func TestAsksThatMakeNoSense(t *testing.T) {
 	s := &retryredis.Store{Client: client, Key: "k"}
 	good := pace.Ask{Rate: 1, Burst: 1, Want: 1}
 	for _, x := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), 1e10} {
-		for i := range 9 {
+		for i := range 10 {
 			a := good
-			if x == -1 && i == 8 {
+			if x == -1 && i == 9 {
 				continue // so much was used beyond what was given
 			}
-			*[]*float64{&a.Rate, &a.Burst, &a.Want, &a.Least, &a.Hold, &a.Row, &a.Passed, &a.Patience, &a.Unused}[i] = x
+			*[]*float64{&a.Rate, &a.Burst, &a.Want, &a.Least, &a.Hold, &a.Row, &a.Passed, &a.Patience, &a.Unused, &a.Spent}[i] = x
 			if got, err := s.Reserve(t.Context(), a); err == nil {
 				t.Errorf("%+v: %+v", a, got)
 			}

@@ -320,7 +320,7 @@ func TestCostsThatAreKnownAfterwardsOfAFleet(t *testing.T) {
 		bill.Say(said)
 		p.End(p.now, turn, health.Passed, 0, true)
 		p.sleep(time.Second)
-		if a, due, _ := p.Ask(p.now); !due || a.Unused != 100-said {
+		if a, due, _ := p.Ask(p.now); !due || a.Spent != said-100 {
 			t.Errorf("%v of 100: %+v, %v", said, a, due)
 		} else {
 			p.Answered(p.now, a, pacing.Slots{})

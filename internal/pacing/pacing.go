@@ -266,7 +266,7 @@ func (p *Pacer[T]) end(t *Turn[T], n health.News) {
 // settle pays for so many units more than a turn was to cost, or takes them back.
 func (p *Pacer[T]) settle(more float64) {
 	if p.mode == reserving {
-		p.store.unused -= more
+		p.store.spent += more
 	} else {
 		p.owe(more)
 	}
@@ -324,14 +324,14 @@ func (p *Pacer[T]) Join(now time.Time) {
 	p.become(reserving)
 }
 
-// Part ends that. If p has spare slots, a gives them back to the store. Others still use the quota, so p
+// Part ends that. If there is something to tell, such as spare slots, a tells it to the store. Others still use the quota, so p
 // goes on at the rate of its own starts.
-func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
+func (p *Pacer[T]) Part(now time.Time) (a Ask, tells bool) {
 	p.advance(now)
 	p.store.giveBack(p.now, p.store.have())
-	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused}
+	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused, Spent: p.store.spent}
 	p.Alone(now)
-	return a, math.Abs(a.Unused) > tiny
+	return a, a.Unused > tiny || math.Abs(a.Spent) > tiny
 }
 
 // Alone notes that the store does not answer.

@@ -31,7 +31,7 @@ func (s *State) Reserve(now float64, a Ask) Slots {
 	if a.Passed > 0 {
 		s.Passed = max(s.Passed, s.At-a.Passed)
 	}
-	s.takeBack(a.Unused, gap, a.Burst*gap)
+	s.takeBack(a.Unused, a.Spent, gap, a.Burst*gap)
 	if s.Passed <= s.At-a.Row { // nobody has passed since the row of throttled attempts began
 		s.hold(a.Hold)
 	}
@@ -78,14 +78,14 @@ func (s *State) advance(now, bucket float64) {
 	s.Freed = max(s.Freed, now)
 }
 
-// takeBack takes n slots back. Those that are yet to come are free, and the others are saved. If n is below 0, so many
-// have been used that were not given.
-func (s *State) takeBack(n, gap, bucket float64) {
-	if n > 0 && s.Tat > s.At {
-		s.Free += n
-	} else {
-		s.Tat = max(s.Tat-n*gap, s.At-bucket)
+// takeBack takes slots back that were not used. Those that are yet to come are free, and the others are saved. What was
+// spent beyond those that were given delays those that are given later, and what was not is there at once.
+func (s *State) takeBack(unused, spent, gap, bucket float64) {
+	if s.Tat > s.At {
+		s.Free += unused
+		unused = 0
 	}
+	s.Tat = max(s.Tat+(spent-unused)*gap, s.At-bucket)
 	s.Free = min(s.Free, max(s.Tat-s.Freed, 0)/gap)
 }
 

@@ -62,8 +62,15 @@ func TestState(t *testing.T) {
 		},
 		"used beyond": {
 			{0, ten(pacing.Ask{Want: 1, Least: 1, Patience: 9}), 1, 0, 0, ""},
-			{0, ten(pacing.Ask{Unused: -30}), 0, 0, 0, ""},
+			{0, ten(pacing.Ask{Spent: 30}), 0, 0, 0, ""},
 			{0, ten(pacing.Ask{Want: 1, Least: 1, Patience: 9}), 1, 3.1, 0, ""},
+		},
+		"used less": {
+			{0, pacing.Ask{Rate: 10, Burst: 5, Want: 30, Least: 30, Patience: 9}, 30, -.4, 0, ""},
+			{0, pacing.Ask{Rate: 10, Burst: 5, Spent: -10}, 0, 0, 0, ""},
+			{0, pacing.Ask{Rate: 10, Burst: 5, Want: 1, Least: 1, Patience: 9}, 1, 1.6, 0, ""},
+			{0, pacing.Ask{Rate: 10, Burst: 5, Spent: -1000}, 0, 0, 0, ""},
+			{0, pacing.Ask{Rate: 10, Burst: 5, Want: 1, Least: 1, Patience: 9}, 1, -.4, 0, "no more than the Burst is saved"},
 		},
 		"a hold": {
 			{0, ten(pacing.Ask{Hold: 5, Row: 2}), 0, 0, 5, ""},

@@ -10,7 +10,7 @@ import (
 // Ask is a question to a store, and Slots are its answer: see package pace.
 type (
 	Ask struct {
-		Rate, Burst, Want, Least, Unused, Hold, Row, Passed, Patience float64
+		Rate, Burst, Want, Least, Unused, Spent, Hold, Row, Passed, Patience float64
 	}
 	Slots struct{ N, Wait, Moved float64 }
 )
@@ -41,7 +41,8 @@ type store struct {
 
 	slots  []batch // that are reserved and not used up, in order
 	back   float64 // slots that were used, but not by an attempt: the next may use them
-	unused float64 // slots to give back; below 0: that were used beyond those that were given
+	unused float64 // slots to give back
+	spent  float64 // that attempts have used beyond what they were to cost, and that the store does not know
 	flow   float64 // slots in a second, by the latest answer that had some, with the wait for them; +Inf: nothing is known
 	moved  float64 // Slots.Moved of the latest answer
 	hurry  bool    // the latest Ask is for who has to start earliest
@@ -195,7 +196,7 @@ func (s *store) report(until, row time.Time) {
 
 // due reports whether there is something to ask the store.
 func (s *store) due(now time.Time, n need) bool {
-	if s.heard.IsZero() || s.news || math.Abs(s.unused) > tiny || s.until.After(now) || s.have() > n.all+tiny {
+	if s.heard.IsZero() || s.news || s.unused > tiny || math.Abs(s.spent) > tiny || s.until.After(now) || s.have() > n.all+tiny {
 		return true
 	}
 	want, _ := s.wants(now, n)
@@ -238,7 +239,7 @@ func (s *store) forgetFlow() { s.flow = math.Inf(1) }
 // fails notes that the store does not answer. It returns when the hold ends that was to be reported: this process has to
 // keep it alone now.
 func (s *store) fails(now time.Time) (until time.Time) {
-	s.unused = 0 // nobody knows whether they were given back
+	s.unused, s.spent = 0, 0 // nobody knows whether it was told
 	if !s.failing {
 		until = s.until
 		s.failing, s.changed, s.until = true, now, time.Time{}
@@ -250,7 +251,7 @@ func (s *store) fails(now time.Time) (until time.Time) {
 // waits.
 func (s *store) ask(now time.Time, q quota, n need, longest func(time.Time) time.Duration) (a Ask) {
 	s.giveBack(now, s.have()-n.all)
-	a = Ask{Rate: q.rate, Burst: q.burst, Unused: min(max(s.unused, -most), most)}
+	a = Ask{Rate: q.rate, Burst: q.burst, Unused: min(s.unused, most), Spent: min(max(s.spent, -most), most)}
 	if s.until.After(now) {
 		a.Hold, a.Row = s.until.Sub(now).Seconds(), min(max(now.Sub(s.row).Seconds(), 0), most)
 	}
@@ -278,7 +279,7 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (begins, othersPass
 		s.failing, s.changed = false, now
 	}
 	othersPass = a.Hold > 0 && answer.Moved <= s.moved
-	s.unused -= a.Unused
+	s.unused, s.spent = max(s.unused-a.Unused, 0), s.spent-a.Spent
 	s.follow(now, answer.Moved)
 	if s.until.Sub(s.asked) <= inSeconds(a.Hold)+roundUp { // otherwise another one has begun meanwhile
 		s.until = time.Time{}
