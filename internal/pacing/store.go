@@ -20,12 +20,13 @@ const (
 	quick   = 5 * time.Millisecond   // and otherwise
 	Timeout = 500 * time.Millisecond // of one
 
-	lead     = 250 * time.Millisecond // before its last slot a process asks for more
-	hurried  = 2 * time.Second        // who has to start within it may get a slot ahead of those of others
-	fresh    = time.Second            // for which an answer is good: slots that are used later need another one
-	grace    = 250 * time.Millisecond // after its time, in which a slot can still be used
-	orphaned = 500 * time.Millisecond // for which slots are still good when the store has lost its state
-	most     = 1e9                    // no number of a store or an Ask that is larger counts
+	lead      = 250 * time.Millisecond // before its last slot a process asks for more
+	hurried   = 2 * time.Second        // who has to start within it may get a slot ahead of those of others
+	fresh     = time.Second            // for which an answer is good: slots that are used later need another one
+	grace     = 250 * time.Millisecond // after its time, in which a slot can still be used
+	orphaned  = 500 * time.Millisecond // for which slots are still good when the store has lost its state
+	mostMoved = 3600                   // seconds by which holds move slots while somebody waits for them, at most
+	most      = 1e9                    // no number of a store or an Ask that is larger counts
 )
 
 // store is what a process knows of a store, which gives out slots of a quota that others use too: units
@@ -298,12 +299,12 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (begins, othersPass
 // follow moves the slots that were reserved before as the store has moved all.
 func (s *store) follow(now time.Time, moved float64) {
 	switch by := moved - s.moved; {
-	case s.heard.IsZero():
-	case by > 0: // a hold
+	case s.heard.IsZero() || by == 0:
+	case by > 0 && by < mostMoved: // a hold
 		for i := range s.slots {
-			s.slots[i].at = s.slots[i].at.Add(inSeconds(min(by, most)))
+			s.slots[i].at = s.slots[i].at.Add(inSeconds(by))
 		}
-	case by < 0: // the store has lost what it knew
+	default: // the store has lost what it knew
 		for i := range s.slots {
 			s.slots[i].n = s.slots[i].come(now.Add(orphaned))
 		}
