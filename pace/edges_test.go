@@ -112,6 +112,7 @@ func TestAFleetWhoseStoreIsAway(t *testing.T) {
 			}
 			runSeeds(t, fmt.Sprintf("%v/s, away after %v", rate, since), .75, func() *fleet {
 				f := fleetOf(200, rate, .8)
+				f.bucket = max(rate/5, 5)
 				f.store.fails = func(at time.Duration) error {
 					if at >= since {
 						return errSilent

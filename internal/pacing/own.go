@@ -10,6 +10,7 @@ const (
 	ownCut     = .7   // of the own rate is left after a second in which attempts were throttled
 	ownBack    = 1.05 // times the own rate follows after another second, up to what it was at first,
 	ownUp      = 1.01 // and above
+	spare      = 2    // starts by which the own rate is too high: few tell little, and calls come now more and now less often
 	newcomer   = 1    // a second: the own rate of a process that has hardly started anything yet
 	lowestRate = .05  // a second: no refusal lowers the own rate below that
 )
@@ -41,7 +42,7 @@ func (o *ownRate) fade(now time.Time) {
 func (o *ownRate) set(now time.Time, most float64) {
 	o.fade(now)
 	age := max(now.Sub(o.began).Seconds(), 1)
-	o.rate = min(max(o.starts/(startsFade*(1-math.Exp(-age/startsFade))), 1./startsFade), most)
+	o.rate = min((o.starts+spare)/(startsFade*(1-math.Exp(-age/startsFade))), most)
 	if o.starts < 1 {
 		o.rate = min(newcomer, most)
 	}

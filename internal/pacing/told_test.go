@@ -1,6 +1,7 @@
 package pacing_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -389,27 +390,41 @@ func TestOwnRateComesBack(t *testing.T) {
 
 // A refusal never raises the own rate, however low that is.
 func TestARefusalRaisesNoOwnRate(t *testing.T) {
-	p, now := told(10, 1)
+	p, now := told(.01, 1)
 	p.Join(now)
-	turn := costing(2)
-	p.Enter(now, turn, pacing.Never)
-	now = now.Add(10 * time.Minute)
-	a, _, _ := p.Ask(now)
-	p.Answered(now, a, pacing.Slots{N: 2, Wait: -1})
-	if wait := try(p, now, turn); wait != 0 {
-		t.Fatalf("the attempt waits %v", wait)
-	}
-	now = now.Add(15 * time.Second)
 	p.Alone(now)
-	before := p.Rate(now)
 	for range 3 {
 		throttle(p, now, 0)
 		now = now.Add(time.Second)
 	}
-	if after := p.Rate(now); before >= .05 || after > before {
-		t.Errorf("%v, and %v after three refusals", before, after)
+	if after := p.Rate(now); after != .01 {
+		t.Errorf("%v after three refusals, want .01", after)
 	}
 }
+
+// A process that has started few attempts may start two more in half a minute: few tell little.
+func TestTheOwnRateOfAFewStarts(t *testing.T) {
+	for starts, want := range map[int]float64{0: 1, 1: 3. / 30, 10: 12. / 30, 100: 102. / 30} {
+		p, now := told(1000, 1)
+		p.Join(now)
+		now = now.Add(time.Hour)
+		for range starts {
+			turn := new(pacing.Turn[int])
+			p.Enter(now, turn, time.Hour)
+			a, _, _ := p.Ask(now)
+			p.Answered(now, a, pacing.Slots{N: 1})
+			if !p.TryStart(now, turn) {
+				t.Fatal("it does not start")
+			}
+		}
+		p.Alone(now)
+		if got := p.Rate(now); !near(got, want, .001) {
+			t.Errorf("after %d starts: %v, want %v", starts, got, want)
+		}
+	}
+}
+
+func near(got, want, by float64) bool { return math.Abs(got-want) <= by*want }
 
 // What could not be given back is not given back later.
 func TestSlotsThatWereNotGivenBack(t *testing.T) {
