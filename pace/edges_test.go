@@ -17,8 +17,12 @@ import (
 // fleetOf returns a fleet of so many processes, whose server takes so many requests in a second, and a tenth of that at
 // once, and that make so many calls, as a part of the quota.
 func fleetOf(processes int, rate, load float64) *fleet {
+	lasts := 40 * time.Second
+	if longTests {
+		lasts = 4 * time.Minute
+	}
 	return &fleet{
-		processes: processes, load: load, lasts: 4 * time.Minute,
+		processes: processes, load: load, lasts: lasts,
 		provider: provider{rate: rate, bucket: max(rate/10, 1), hint: time.Second}, store: memory{took: 2 * time.Millisecond},
 	}
 }
@@ -58,7 +62,7 @@ func TestANumberThatIsTooHigh(t *testing.T) {
 		{4, 20, 1.1, 0, .97, false}, {20, 20, 1.1, 0, .97, false}, {12, 25, 2, 0, .97, false},
 	} {
 		for _, hint := range []time.Duration{0, time.Second, 20 * time.Second} {
-			if tt.long && !longTests {
+			if (tt.long || hint == time.Second) && !longTests {
 				continue
 			}
 			name := fmt.Sprintf("%d processes, %v/s, a number of %v, %v strays, hints of %v", tt.processes, tt.rate, tt.told, tt.strays, hint)
@@ -96,7 +100,7 @@ func TestDeadlinesBesideWork(t *testing.T) {
 		for _, shared := range []bool{false, true} {
 			runSeeds(t, fmt.Sprintf("%v, shared %v", deadline, shared), least, func() *fleet {
 				f := fleetOf(1, 10, 1.5)
-				f.patience, f.urgent, f.hurry, f.alone, f.lasts = 2*time.Minute, .5, deadline, !shared, 10*time.Minute
+				f.patience, f.urgent, f.hurry, f.alone, f.lasts = 2*time.Minute, .5, deadline, !shared, 6*time.Minute
 				return f
 			}, func(x figures) float64 { return x.urgent })
 		}
@@ -234,8 +238,11 @@ func TestADearCallBesideUrgentOnes(t *testing.T) {
 func TestMembersThatEnd(t *testing.T) {
 	for _, n := range []int{20, 200} {
 		for _, rate := range []float64{25, 200} {
+			if !longTests && rate == 200 {
+				continue
+			}
 			f := fleetOf(n, rate, 5)
-			f.bucket, f.lasts = max(rate/5, 5), time.Minute
+			f.bucket = max(rate/5, 5)
 			f.also = func(f *fleet) {
 				time.Sleep(warm + 10*time.Second)
 				f.provider.mu.Lock()
@@ -264,6 +271,9 @@ func TestMembersThatEnd(t *testing.T) {
 func TestEqualMembers(t *testing.T) {
 	for _, rate := range []float64{25, 100} {
 		for n := 4; n <= 30; n += 2 {
+			if !longTests && n != 8 && n != 14 && n != 22 {
+				continue
+			}
 			f := fleetOf(n, rate, 4)
 			f.run(t)
 			var each []float64

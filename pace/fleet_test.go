@@ -573,7 +573,7 @@ func TestShapesOfAToldQuota(t *testing.T) {
 				}
 				return nil
 			}
-		}, .14, .6, 2.2, 1, false},
+		}, .17, .85, 2.2, 1, false},
 	}
 	seeds := uint64(1)
 	if longTests {
