@@ -25,6 +25,7 @@ const (
 	mostHold = 75 * time.Second      // the longest hold
 	mostDebt = 1e9                   // seconds of a wait until debt is paid
 	lag      = 10 * time.Millisecond // by which a timer may be late, so that what should have started meanwhile may
+	refusal  = 2 * time.Second       // that a throttled attempt takes: one that takes longer may take a minute, and no longer decides alone whether others start
 	still    = 5 * time.Second       // a clock that is back by so much was set
 	idle     = time.Hour             // until Share looks at a store again, unless there is a reason before
 )
@@ -439,8 +440,7 @@ func (p *Pacer[T]) rest() time.Duration {
 	return rest
 }
 
-// trial returns for how long an attempt may take that decides whether others start: until it hangs. If there is none, it
-// returns 0.
+// trial returns how long it takes until an attempt no longer decides alone whether others start. If there is none, it is 0.
 func (p *Pacer[T]) trial() time.Duration {
 	if !p.health.Trying() {
 		return 0
@@ -508,6 +508,7 @@ func (p *Pacer[T]) owe(units float64) {
 func (p *Pacer[T]) become(m mode) {
 	p.mode, p.debt, p.stirred = m, 0, true
 	p.term++
+	p.health.Rule.Hang = func(_, _ time.Duration) time.Duration { return refusal }
 }
 
 // advance moves the time to now. What time brings happens here.
