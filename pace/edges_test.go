@@ -398,3 +398,29 @@ func TestSpent(t *testing.T) {
 	}
 	pace.Spent(t.Context(), 1) // of a call without a cost
 }
+
+// A provider that refuses a third at random, with a time to wait, should have no Pace: one with few calls is held now and then.
+func TestAThirdIsRefusedAtRandom(t *testing.T) {
+	seeds := uint64(8)
+	if longTests {
+		seeds = 64
+	}
+	for _, rate := range []float64{.5, 1, 2, 3, 10} {
+		var lost [2]float64 // with a quota, and without
+		for i := range lost {
+			calls, failed := 0., 0.
+			for seed := range seeds {
+				f := fleetOf(1, 100, rate/100)
+				f.stray, f.hint, f.alone, f.open, f.lasts, f.seed = .33, 20*time.Second, true, i == 1, 10*time.Minute, seed
+				f.run(t)
+				calls += f.members[0].calls
+				failed += f.members[0].failed
+			}
+			lost[i] = 100 * failed / calls
+		}
+		t.Logf("%v calls a second: %.1f %% are lost, without a pace %.1f %%", rate, lost[0], lost[1])
+		if lost[0] > lost[1]+4 {
+			t.Errorf("%v calls a second: %.1f %% are lost, without a pace %.1f %%", rate, lost[0], lost[1])
+		}
+	}
+}

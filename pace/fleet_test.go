@@ -53,8 +53,6 @@ func (p *provider) call(ctx context.Context) error {
 		return nil
 	case p.hint == 0:
 		return status(429)
-	case p.down:
-		return retry.After(status(429), p.hint)
 	}
 	return retry.After(status(429), (wait + p.hint - 1).Truncate(p.hint))
 }
@@ -91,7 +89,11 @@ func (p *provider) admit() (ok bool, wait time.Duration) {
 		wait = time.Duration((1 - p.left) / p.rate * 1e9)
 	}
 	p.at = now
-	if p.down || p.left < 1-1e-6 || p.stray > 0 && p.chance.Float64() < p.stray {
+	if p.down || p.stray > 0 && p.chance.Float64() < p.stray {
+		p.refused++
+		return false, p.hint
+	}
+	if p.left < 1-1e-6 {
 		p.refused++
 		return false, wait
 	}
@@ -200,6 +202,7 @@ type fleet struct {
 	lasts     time.Duration
 	told      float64       // the number that the paces have, as a part of the quota; 0: 1
 	alone     bool          // without Share
+	open      bool          // without a Quota
 	skew      time.Duration // of the processes' clocks, at most
 	provider
 	store memory
@@ -368,7 +371,9 @@ func (f *fleet) start(i int) *member {
 	if told == 0 {
 		told = 1
 	}
-	m.Quota, m.Burst = told*f.rate, 1
+	if !f.open {
+		m.Quota, m.Burst = told*f.rate, 1
+	}
 	if f.skew > 0 {
 		m.Clock = offset{clockx.System(), time.Duration((2*m.chance.Float64() - 1) * float64(f.skew))}
 	}

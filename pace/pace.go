@@ -29,8 +29,8 @@ import (
 // One throttled attempt makes only its own run wait, and a wrong number is not corrected: [Pace.Status] shows it. But
 // if nobody passes, all wait: if six attempts in a row are [retry.Throttled], the first at least two seconds before the
 // last, and none of any process passes meanwhile. They wait as long as the server asks, for at most 75 seconds, or else
-// for a second, and twice as long each time, up to a minute. Then one attempt decides whether they go on. A provider that
-// refuses a third of all requests at random should have no Pace.
+// for a second, and twice as long each time, up to a minute. Then one attempt decides whether they go on. A provider
+// that refuses a third of all requests at random should have no Pace.
 //
 // The earliest deadline goes first, but attempts of whose time less than half is left go last, and every fifth
 // turn goes to who came first. So a backlog and callers who wait for an answer can share a Pace.
@@ -111,11 +111,10 @@ func (p *Pace) Wait() time.Duration {
 	return p.pacer.Wait(now)
 }
 
-// Hold lets no attempt start for d, or for 75 seconds if d is longer. Then those that have come meanwhile
-// start as the quota allows, and if p has none all at once. With [Pace.Share] the store delays the slots of
-// all processes. Call it if the server says with a success that the quota is used up. Package retryhttp
-// does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace if d is zero or
-// negative.
+// Hold lets no attempt start for d, or for 75 seconds if d is longer. Then those that have come meanwhile start as the
+// quota allows, and if p has none all at once. With [Pace.Share] the store delays the slots of all processes. Call it
+// if the server says with a success that the quota is used up. Package retryhttp does that for Transport.PaceByHeaders.
+// A nil p ignores it, and so does every Pace if d is zero or negative.
 func (p *Pace) Hold(d time.Duration) {
 	if p == nil {
 		return
@@ -133,20 +132,19 @@ func (p *Pace) Started() uint64 {
 	return p.started.Load()
 }
 
-// Tell says what a server states of its quota with an answer: how many attempts may start in per, and
-// how many of them remain. If p has no Quota, it keeps this one: started is what [Pace.Started] has
-// returned when the attempt of that answer began, and what has started since takes from what remains.
+// Tell says what a server states of its quota with an answer: how many attempts may start in per, and how many of them
+// remain. If p has no Quota, it keeps this one: started is what [Pace.Started] has returned when the attempt of that
+// answer began, and what has started since takes from what remains.
 //
 //	started := model.Started()
 //	resp, err := send(req)
 //	...
 //	model.Tell(limit, time.Minute, remaining, started)
 //
-// If less may start than by p's own count, that is what may start. More may start only if so much more
-// remains than by the answer before that a new window must have begun. Tell ignores the answer to an
-// attempt that began before that of an answer which it has heard, and numbers that make no sense.
-// A nil p ignores all, and so does one with a Quota. Package retryhttp calls Tell for
-// Transport.PaceByHeaders.
+// If less may start than by p's own count, that is what may start. More may start only if so much more remains than by
+// the answer before that a new window must have begun. Tell ignores the answer to an attempt that began before that of
+// an answer which it has heard, and numbers that make no sense. A nil p ignores all, and so does one with a Quota.
+// Package retryhttp calls Tell for Transport.PaceByHeaders.
 func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
 	rate := quota / per.Seconds()
 	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/most && rate <= most && quota <= most && remaining >= 0 && remaining <= most) {
@@ -170,8 +168,8 @@ func WithCost(ctx context.Context, cost float64) context.Context {
 
 // Spent says what the attempt of a call has cost, where that is known only afterwards: the tokens of a completion. ctx
 // is that of [WithCost], or below it, such as the context of the attempt. What it cost more or less than WithCost has
-// said is paid, or given back, when the attempt ends: for retryhttp with its body. The latest call counts. Spent has no effect
-// on a ctx without WithCost, after the attempt, and if the attempt is canceled, as one that a hedge has beaten is.
+// said is paid, or given back, when the attempt ends: for retryhttp with its body. The latest call counts. Spent has no
+// effect on a ctx without WithCost, after the attempt, and if that is canceled, as one that a hedge has beaten is.
 func Spent(ctx context.Context, cost float64) {
 	if b, ok := ctx.Value(costKey{}).(*pacing.Bill); ok {
 		b.Say(cost)

@@ -45,9 +45,8 @@ type Slots struct {
 	Moved float64 // grows by the seconds by which holds delay all slots. Less than before: the State was lost, and began anew
 }
 
-// State is what a [Store] keeps of a quota: numbers of seconds, and of slots. The zero State is that of a
-// quota of which nothing is known yet, or any more: a process that meets it waits for nobody. One that nobody uses may be
-// forgotten after State.Keep.
+// State is what a [Store] keeps of a quota: numbers of seconds, and of slots. The zero State is that of a quota of which
+// nothing is known yet, or any more: a process that meets it waits for nobody. See [State.Keep] for when it may be lost.
 type State struct {
 	Tat    float64 `json:"tat"`              // when the last slot is that was given, by the store's clock: the theoretical arrival time of GCRA
 	At     float64 `json:"at"`               // when Reserve was last applied
