@@ -70,19 +70,13 @@ func (p *Pace) Share(ctx context.Context, s Store) error {
 
 // await waits until the store's subscription has ended, but not for long.
 func (p *Pace) await(ctx context.Context, news <-chan struct{}) {
-	if news == nil {
-		return
-	}
 	limit, cancel := p.clock().WithTimeoutCause(context.WithoutCancel(ctx), pacing.Timeout, nil)
 	defer cancel()
-	for {
+	for open := news != nil; open; {
 		select {
-		case _, more := <-news:
-			if !more {
-				return
-			}
+		case _, open = <-news:
 		case <-limit.Done():
-			return
+			open = false
 		}
 	}
 }
