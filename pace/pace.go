@@ -17,9 +17,8 @@ import (
 	"github.com/goretry/retry/internal/readings"
 )
 
-// Pace lets attempts start at the rate of a quota. Share one among all calls that count against the
-// same quota: a key, an account, a model. For calls with different quotas use a Pace each: see
-// [retry.PerKey].
+// Pace lets attempts start at the rate of a quota. Share one among all calls that count against the same quota: a key,
+// an account, a model. For calls with different quotas use a Pace each: see [retry.PerKey].
 //
 // It has to be told the quota: by Quota, Per and Burst, or by the server, see [Pace.Tell]. Attempts then
 // start at that rate, from the first one on. The quota is that of this process alone, unless
@@ -78,8 +77,7 @@ type Pace struct {
 	exchanges uint64
 }
 
-// pause is what a refused attempt takes at most, so that a loop of calls which are refused
-// cannot spin.
+// pause is what a refused attempt takes at most, so that a loop of calls which are refused cannot spin.
 const pause = 10 * time.Millisecond
 
 // turn is an attempt that waits under a Pace, or has started there. Its owner gets an element when it has to
@@ -271,10 +269,7 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 		p.started.Add(1)
 		return retry.Pass{}, nil
 	}
-	patience := e.Patience
-	if patience < math.MaxInt64 {
-		patience /= 2
-	}
+	patience := e.Patience / 2
 	pass, wait, err := p.queue(ctx, patience)
 	if err == nil || wait == 0 {
 		return pass, err
@@ -349,9 +344,8 @@ func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 	}
 }
 
-// abandon ends a turn whose attempt was not made. It reads no clock, which may panic: then the
-// turn would be lost. A turn that a later guard has refused is used up: given to the next, that
-// guard would refuse the whole queue at once.
+// abandon ends a turn whose attempt was not made. It reads no clock, which may panic: then the turn would be lost. A
+// turn that a later guard has refused is used up: given to the next, that guard would refuse the whole queue at once.
 func (p *Pace) abandon(t *turn, refused bool) {
 	p.mu.Lock()
 	defer p.unlock()

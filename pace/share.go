@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,8 @@ import (
 	"github.com/goretry/retry/internal/pacing"
 )
 
-// Share lets p reserve slots of its quota in s, where other processes do so too, until ctx ends.
-// Then it returns ctx's error. Call it on a goroutine of its own, and let ctx end when the last
-// call has:
+// Share lets p reserve slots of its quota in s, where other processes do so too, until ctx ends. Then it returns ctx's
+// error. Call it on a goroutine of its own, and let ctx end when the last call has:
 //
 //	go model.Share(ctx, &retryredis.Store{Client: client, Key: "provider/model/key"})
 //
@@ -30,8 +30,7 @@ import (
 // half minute, lowered by each second with a throttled attempt, and asks again every one or two
 // seconds: [Pace.Status] says why. Once Share has returned, p goes on so, too.
 //
-// Share returns an error at once if p has no quota, or a bad one, if p or s is nil, or p is shared
-// already.
+// Share returns an error at once if p has no quota, or a bad one, if p or s is nil, or p is shared already.
 func (p *Pace) Share(ctx context.Context, s Store) error {
 	if p == nil || s == nil {
 		return errors.New("pace: Share needs a Pace and a Store")
@@ -60,7 +59,9 @@ func (p *Pace) Share(ctx context.Context, s Store) error {
 			if !more {
 				news = nil
 			}
-			p.hear()
+			p.lock()
+			p.pacer.News()
+			p.unlock()
 		}
 		cancel()
 	}
@@ -93,10 +94,7 @@ func (p *Pace) join() error {
 	case p.shared:
 		return errors.New("pace: the Pace is shared already")
 	}
-	if p.tell == nil {
-		p.tell = make(chan struct{}, 1)
-	}
-	p.shared, p.err = true, nil
+	p.shared, p.err, p.tell = true, nil, make(chan struct{}, 1)
 	p.pacer.Join(now)
 	return nil
 }
@@ -120,13 +118,6 @@ func (p *Pace) ask() (a Ask, due bool, next time.Duration) {
 	defer p.unlock()
 	b, due, next := p.pacer.Ask(now)
 	return Ask(b), due, next
-}
-
-// hear notes that there is news.
-func (p *Pace) hear() {
-	p.lock()
-	defer p.unlock()
-	p.pacer.News()
 }
 
 // exchange asks the store, and returns how long to wait before it may be asked again.
@@ -189,10 +180,7 @@ func (p *Pace) Status() (s Status) {
 	defer p.unlock()
 	s.Waiting = p.pacer.Len()
 	s.Quota, s.Throttled, s.Seems = p.pacer.Quota(now)
-	s.Err, s.Exchanges = p.err, p.exchanges
-	if p.bad != nil {
-		s.Err = p.bad
-	}
+	s.Err, s.Exchanges = cmp.Or(p.bad, p.err), p.exchanges
 	if p.shared {
 		s.Shared, s.Since = p.pacer.Shared()
 	}

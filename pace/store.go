@@ -16,10 +16,9 @@ type Store interface {
 	// other can come between. An error means that nothing is known to be reserved.
 	Reserve(ctx context.Context, a Ask) (Slots, error)
 
-	// News returns a channel that gets an element when a process has held the quota: when
-	// Slots.Moved has grown. Some may be lost, also all: nil is a Store without news. When ctx
-	// ends, so does the subscription, and then the channel is closed: Share waits for that, for
-	// half a second, so that what it uses can be closed after Share.
+	// News returns a channel that gets an element when a process has held the quota: when Slots.Moved has grown. Some
+	// may be lost, also all: nil is a Store without news. When ctx ends, so does the subscription, and then the channel
+	// is closed: Share waits for that, for half a second, so that what it uses can be closed after Share.
 	News(ctx context.Context) <-chan struct{}
 }
 
