@@ -84,11 +84,10 @@ func (a *Attempts) Next() bool {
 
 // sleep sleeps for what is left of the wait.
 func (a *Attempts) sleep() error {
-	r, p := &a.run, &a.policy
-	if r.wait <= 0 {
+	if a.run.wait <= 0 {
 		return nil
 	}
-	return r.sleepFor(p, r.wait-max(r.elapsed(p)-r.idle, 0))
+	return a.run.sleepFor(&a.policy, a.run.left(&a.policy))
 }
 
 // Context returns the context of the attempt that Next has announced: what Do would

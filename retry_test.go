@@ -375,6 +375,29 @@ func TestMaxElapsed(t *testing.T) {
 	}
 }
 
+// A wait ends when it was planned to, however long a hook or a func of the policy takes meanwhile. So no
+// attempt begins after MaxElapsed.
+func TestAWaitEndsWhenItWasPlannedTo(t *testing.T) {
+	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+		slow := func() { _ = on(p).Sleep(t.Context(), 5*time.Second) }
+		p.Backoff, p.MaxElapsed = retry.Constant(8*time.Second), 10*time.Second
+		classify, attemptDone, wait := p, p, p
+		classify.Classify = func(error) retry.Class { slow(); return retry.Unknown }
+		attemptDone.Hooks.AttemptDone = func(context.Context, retry.Attempt) { slow() }
+		wait.Hooks.Wait = func(context.Context, retry.Attempt) { slow() }
+		for name, slow := range map[string]retry.Policy{"Classify": classify, "AttemptDone": attemptDone, "Wait": wait} {
+			began, at := on(p).Now(), []time.Duration(nil)
+			_ = run(t.Context(), slow, func(context.Context) error {
+				at = append(at, on(p).Now().Sub(began))
+				return errDown
+			})
+			if want := []time.Duration{0, 8 * time.Second}; !slices.Equal(at, want) {
+				t.Errorf("a slow %s: attempts at %v, want %v", name, at, want)
+			}
+		}
+	})
+}
+
 func TestMaxElapsedCountsTheAttempts(t *testing.T) {
 	p, v := virtual()
 	p.MaxElapsed = 3 * time.Second

@@ -98,6 +98,7 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 	r.errs = h.errs[:0]
 	if r.settle(p, err, nil) {
 		r.ctxDone = ctx.Done()
+		r.wait = r.left(p)
 	}
 	return r
 }
@@ -153,13 +154,23 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 			returns = true
 			return
 		case !readings.System(p.Clock):
-			slept = r.sleepFor(p, r.wait)
+			slept = r.sleepFor(p, r.left(p))
 		case r.wait > 0:
 			r.ctxDone = r.ctx.Done()
+			r.wait = r.left(p)
 			returns = true
 			return
 		} // else the next attempt follows at once
 	}
+}
+
+// left returns what is left of the wait, which began when the run was idle last: the policy's funcs and
+// hooks may have taken a part of it.
+func (r *run) left(p *Policy) time.Duration {
+	if r.wait <= 0 {
+		return 0
+	}
+	return max(r.wait-max(r.elapsed(p)-r.idle, 0), 0)
 }
 
 // sleepFor sleeps for d on any clock, or until a guard wakes r or the run's context ends. It may
