@@ -19,6 +19,21 @@
 // their protocols: [github.com/goretry/retry/retryhttp] is the one to begin with. The
 // guides, one for each task, are at https://github.com/goretry/retry/tree/main/docs.
 //
+// # To call
+//
+// [Do], [Run] and [Until]; [Supervise] for what is to run for good; [Attempts], a run whose caller
+// makes the attempts, and [Ticker] for loops that select. A [Policy] has limits, a [Backoff], a
+// [Classifier], a [Budget], guards and [Hooks]. [PerKey] has one of these for each host or shard.
+// An operation marks its errors by [Stop], [Answer], [Refuse], [After] and [Undone], and a
+// run that gives up returns an [*Error] with its [Reason].
+//
+// # To implement
+//
+// Few programs need these. A [Guard] gets an [Entry] before an attempt, returns a [Pass], and gets
+// an [Exit] with an [Ending] after it. A [Budget] gets a [Withdrawal] before a retry, and an
+// [Outcome] at the end of a run. A [Backoff] gets a [Step]. Hooks get an [Attempt], a [Held] and
+// a [Summary]. Packages for protocols give a [Verdict] to [Attempts] or to a [Loop].
+//
 // # The rules of a run
 //
 //  1. If the context is already done, the operation is not called at all.
@@ -73,21 +88,6 @@
 //   - A [Verdict] is what one error means to a run: its class and all else.
 //   - A hint is how long a server asks to wait. The run waits longer: see rule 7.
 //   - A [Reason] is why a run gave up.
-//
-// # To call
-//
-// [Do], [Run] and [Until]; [Supervise] for what is to run for good; [Attempts], a run whose caller
-// makes the attempts, and [Ticker] for loops that select. A [Policy] has limits, a [Backoff], a
-// [Classifier], a [Budget], guards and [Hooks]. [PerKey] has one of these for each host or shard.
-// An operation marks its errors by [Stop], [Answer], [Refuse], [After] and [Undone], and a
-// run that gives up returns an [*Error] with its [Reason].
-//
-// # To implement
-//
-// Few programs need these. A [Guard] gets an [Entry] before an attempt, returns a [Pass], and gets
-// an [Exit] with an [Ending] after it. A [Budget] gets a [Withdrawal] before a retry, and an
-// [Outcome] at the end of a run. A [Backoff] gets a [Step]. Hooks get an [Attempt], a [Held] and
-// a [Summary]. Packages for protocols give a [Verdict] to [Attempts] or to a [Loop].
 //
 // # One engine
 //
