@@ -1,6 +1,6 @@
 package retry
 
-// May call: run.go, end.go, stopwatch.go, loop.go, verdict.go.
+// May call: run.go, end.go, loop.go, verdict.go.
 
 import (
 	"context"
