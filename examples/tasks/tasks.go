@@ -1,0 +1,216 @@
+package tasks
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/breaker"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
+	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/pace"
+	"github.com/goretry/retry/retrybatch"
+	"github.com/goretry/retry/retryconf"
+	"github.com/goretry/retry/retryhttp"
+	"github.com/goretry/retry/retryqueue"
+	"github.com/goretry/retry/retrysql"
+)
+
+type (
+	User  struct{ Name string }
+	Order struct{ State string }
+	Row   struct{ ID int }
+)
+
+// Retry a GET.
+
+func getUser(ctx context.Context, url string) (User, error) {
+	policy := retry.Policy{Name: "get-user", MaxAttempts: 4}
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		return User{}, err
+	}
+	return retryhttp.JSON[User](ctx, policy, http.DefaultClient, req)
+}
+
+// POST once.
+
+func newPayments() *http.Client {
+	return &http.Client{Transport: &retryhttp.Transport{
+		Policy: retry.Policy{Name: "pay", MaxAttempts: 4},
+	}}
+}
+
+// Only these errors.
+
+var errBusy = errors.New("busy")
+
+func only(err error) retry.Class {
+	if errors.Is(err, errBusy) {
+		return retry.Transient
+	}
+	return retry.Permanent
+}
+
+var onlyBusy = retry.Policy{Name: "reserve", Classify: only}
+
+// Rate limit.
+
+var limited = retry.Policy{
+	Name:   "geocode",
+	Guards: []retry.Guard{&pace.Pace{Quota: 100, Per: time.Minute}},
+}
+
+// Circuit breaker.
+
+var breaking = retry.Policy{
+	Name:   "recommend",
+	Guards: []retry.Guard{new(breaker.Breaker)},
+}
+
+// Bulkhead.
+
+var bounded = retry.Policy{
+	Name:   "render",
+	Guards: []retry.Guard{&limit.Limit{Max: 20}},
+}
+
+// Fallback.
+
+func recommend(ctx context.Context, fetch func(context.Context) ([]string, error)) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	items, err := retry.Do(ctx, breaking, fetch)
+	if err != nil {
+		return []string{"bestseller"}
+	}
+	return items
+}
+
+// Hedge.
+
+var slowest hedge.Hedge // it measures, so it is made once
+
+func lookUp(ctx context.Context, find func(context.Context) (string, error)) (string, error) {
+	return hedge.Do(ctx, retry.Policy{Name: "find"}, &slowest, find)
+}
+
+// Timeout.
+
+func report(ctx context.Context, op func(context.Context) (string, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // for all attempts and waits
+	defer cancel()
+	policy := retry.Policy{Name: "report", AttemptTimeout: 2 * time.Second} // for each attempt
+	return retry.Do(ctx, policy, op)
+}
+
+// Poll.
+
+func wait(ctx context.Context, get func(context.Context) (Order, error)) (Order, error) {
+	policy := retry.Policy{
+		Name:       "wait-for-order",
+		MaxElapsed: 5 * time.Minute,
+		Backoff:    retry.Constant(2 * time.Second),
+	}
+	return retry.Do(ctx, policy, retry.Until(get, func(o Order) bool { return o.State == "done" }))
+}
+
+// Batch.
+
+func save(ctx context.Context, rows []Row, put func(context.Context, []Row) map[int]error) error {
+	policy := retry.Policy{Name: "put-rows", MaxAttempts: 5}
+	return retrybatch.Run(ctx, policy, rows, func(ctx context.Context, rows []Row) error {
+		return retrybatch.Partial(put(ctx, rows)) // by the index of each row that has failed
+	})
+}
+
+// Transaction.
+
+func rename(ctx context.Context, db *sql.DB, id int, name string) error {
+	policy := retry.Policy{Name: "rename", MaxAttempts: 5}
+	_, err := retrysql.Tx(ctx, policy, db, nil, func(ctx context.Context, tx *sql.Tx) (sql.Result, error) {
+		return tx.ExecContext(ctx, "UPDATE users SET name = ? WHERE id = ?", name, id)
+	})
+	return err
+}
+
+// Queue.
+
+func consume(ctx context.Context, m Message, handle func(context.Context) error) error {
+	policy := retry.Policy{Name: "send-mail", MaxElapsed: 24 * time.Hour}
+	return retryqueue.Delivery{Number: m.Deliveries, Stored: m.Stored}.Handle(ctx, policy, handle,
+		func(_ context.Context, d retryqueue.Decision) error {
+			switch d.Action {
+			case retryqueue.Ack:
+				return m.Ack()
+			case retryqueue.Dead:
+				return m.Bury(d.Err)
+			}
+			return m.Return(d.Delay)
+		})
+}
+
+// Message is what a queue's client has.
+type Message struct {
+	Deliveries int
+	Stored     time.Time
+	Ack        func() error
+	Bury       func(error) error
+	Return     func(time.Duration) error
+}
+
+// Log and trace.
+
+func observed(logger *slog.Logger) retry.Policy {
+	return retry.Policy{
+		Name:  "get-user",
+		Hooks: retry.JoinHooks(retry.SlogHooks(logger), otelretry.Hooks()),
+	}
+}
+
+// Configuration.
+
+func fromText(text string) (retry.Policy, error) {
+	var p retryconf.Policy
+	err := p.UnmarshalText([]byte(text)) // "name=get-user attempts=4 attempt_timeout=2s"
+	return p.Policy, err
+}
+
+// Graceful shutdown.
+
+func work(ctx context.Context, connect func(context.Context) error) error {
+	// signal.NotifyContext made ctx. Supervise ends with it, also in a wait.
+	err := retry.Supervise(ctx, retry.Policy{Name: "consume"}, time.Minute, connect)
+	if ctx.Err() != nil {
+		return nil // the program was asked to end
+	}
+	return err
+}
+
+// LLM.
+
+func newModel() *http.Client {
+	return &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{
+		Name:           "complete",
+		MaxAttempts:    5,
+		AttemptTimeout: time.Minute,
+		MaxRetryAfter:  time.Minute,
+		Budget:         &retry.EarnedBudget{},
+		Guards:         []retry.Guard{&pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}},
+	}}}
+}
+
+func complete(ctx context.Context, client *http.Client, url, prompt string) (*http.Response, error) {
+	ctx = retryhttp.Idempotent(ctx, true) // one that runs twice costs twice, and does nothing else
+	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(prompt))
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
+}
