@@ -20,52 +20,62 @@ type call struct {
 	client      bool          // the base is an http.Client, which follows redirects
 	hasSettings bool          // the request's context has
 	prove       bool          // a retry needs proof that nothing was sent
+	unguarded   bool          // an edit of the policy has taken all guards away
+	own         bool          // the latest attempt's request has headers of its own
+	freed       bool          // a retry follows: see beforeRetry
 	policy      *retry.Policy // the Transport's, for this call; not to be written to
 	timeout     time.Duration // of an attempt, up to its response headers; JSON's is the policy's
 	refusal     error         // why nothing more is sent
 
-	run       *retry.Attempts // set if there may be hedges that pass guards
-	held      held            // of the latest attempt
-	attempts  int
-	refusals  int                    // of the policy's guards
-	unguarded bool                   // an edit of the policy has taken all guards away
-	sending                          // what they send
-	evidence                         // what was seen of the latest
-	silence   *silence               // of connections; nil as long as no attempt has timed out
-	ctx       context.Context        // the latest attempt's
-	freed     bool                   // a retry follows: see beforeRetry
-	started   []uint64               // attempts under each pace of the policy, when the latest began; empty without PaceByHeaders
-	sent      *http.Request          // by the latest attempt
-	own       bool                   // it has headers of its own
-	resp      *http.Response         // to be discarded if a retry follows
-	draining  *draining              // what the latest drain needed
-	shownURL  atomic.Pointer[string] // the URL for errors, once there was one
+	guarding *guarding // once there is a plan, nil if the policy has no guards
+	attempts int
+	sending                         // what they send
+	evidence                        // what was seen of the latest
+	silence  *silence               // of connections; nil as long as no attempt has timed out
+	ctx      context.Context        // the latest attempt's
+	sent     *http.Request          // by the latest attempt
+	resp     *http.Response         // to be discarded if a retry follows
+	draining *draining              // what the latest drain needed
+	shownURL atomic.Pointer[string] // the URL for errors, once there was one
 }
 
-// roomyCall is a call and the request that its first attempt sends, in one allocation.
-type roomyCall struct {
-	call
-	request http.Request
-}
+// A call in one allocation with the request that its first attempt sends, or with what its guards need.
+type (
+	roomyCall struct {
+		call
+		request http.Request
+	}
+	guardedCall struct {
+		call
+		memory guarding
+	}
+)
 
 // newCall returns a call of t. Ask for room if the first attempt will send a request that
 // differs from the caller's.
 func newCall(t *Transport, req *http.Request, room bool) *call {
-	if !room {
-		return &call{Transport: t, sending: sending{req: req, body: body{req: req}}}
+	s := sending{req: req, body: body{req: req}}
+	switch {
+	case room:
+		c := new(roomyCall)
+		s.first = &c.request
+		c.Transport, c.sending = t, s
+		return &c.call
+	case t.Guards != nil || len(t.Policy.Guards) > 0:
+		c := new(guardedCall)
+		c.Transport, c.sending, c.guarding = t, s, &c.memory
+		return &c.call
 	}
-	c := new(roomyCall)
-	c.Transport, c.sending = t, sending{req: req, body: body{req: req}, first: &c.request}
-	return &c.call
+	return &call{Transport: t, sending: s}
 }
 
 // roundTrip makes the run of a Transport or a Download.
 func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response, err error) {
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
-	if len(c.policy.Guards) > 0 && (c.Hedge != nil || c.client) { // a Transport below the client may have a Hedge
-		c.run = c.policy.Attempts(ctx)
-		return c.makeAttempts(c.run)
+	if g := c.guarding; g != nil && (c.Hedge != nil || c.client) { // a Transport below the client may have a Hedge
+		g.run = c.policy.Attempts(ctx)
+		return c.makeAttempts(g.run)
 	}
 	return c.makeAttempts(c.policy.Attempts(ctx)) // on the stack
 }
@@ -77,17 +87,17 @@ func (c *call) makeAttempts(run *retry.Attempts) (*http.Response, error) {
 	var got *http.Response
 	for run.Next() {
 		var v retry.Verdict
-		if got, v = c.attempt(run.Context()); v.Err == nil {
+		if got = c.attempt(run.Context(), &v); v.Err == nil {
 			c.guardBody(run, got)
 		}
-		c.settle(run, v)
+		c.settle(run, &v)
 	}
 	err := run.Err()
 	if err != nil {
 		if got = c.resp; got == nil || c.ctx.Err() != nil {
 			return nil, err
 		}
-		if c.held.leave != nil {
+		if c.holds() {
 			c.guardBody(run, got)
 		}
 	}
@@ -102,11 +112,16 @@ func (c *call) untimed(run *retry.Attempts) {
 	run.Untimed()
 }
 
-// settle ends an attempt. If another one follows, it frees what the attempt holds.
-func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
+// settle ends an attempt, which has failed if v has an error. If another one follows, settle frees
+// what the attempt holds.
+func (c *call) settle(run *retry.Attempts, v *retry.Verdict) {
 	c.holdFailure(run, v)
-	v.Once = c.prove && v.Err != nil
-	if run.Judged(v) {
+	if v.Err == nil {
+		run.Done(nil)
+		return
+	}
+	v.Once = c.prove
+	if run.Judged(*v) {
 		c.beforeRetry()
 	}
 }
@@ -116,6 +131,9 @@ func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
 func (c *call) label(resp *http.Response, err error) {
 	req, ctx := resp.Request, c.ctx
 	if req == c.sent && !c.own && c.key == "" { // it differs from the caller's by its context and body only
+		if err == nil && c.attempts > 1 && !hasBody(req) && same(req.Context(), ctx) {
+			return
+		}
 		req = c.req
 	}
 	if err == nil && c.attempts == 1 && !c.client {
@@ -139,15 +157,17 @@ func (c *call) label(resp *http.Response, err error) {
 }
 
 // attempt makes an attempt. If a response is worth a retry, or Check returned an error
-// for it, attempt returns the response and the verdict.
-func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
-	resp, v := c.send(ctx)
-	if resp != nil && v.Err == nil {
-		if v = c.objection(resp); v.Err == nil {
-			return resp, v
-		}
+// for it, attempt returns the response and sets v, which was zero: a Verdict is long, and most
+// attempts need none.
+func (c *call) attempt(ctx context.Context, v *retry.Verdict) *http.Response {
+	resp := c.send(ctx, v)
+	if resp != nil && v.Err == nil && resp.StatusCode >= 400 {
+		*v = c.objection(resp)
 	}
-	return resp, c.rewindBody(v)
+	if v.Err != nil {
+		c.rewindBody(v)
+	}
+	return resp
 }
 
 // toldPace is a Pace that takes its quota from a server.
@@ -159,23 +179,24 @@ type toldPace interface {
 // beginTold notes how many attempts have started under each pace among the guards, before one is sent whose
 // answer may say what remains.
 func (c *call) beginTold() {
-	c.started = c.started[:0]
-	if !c.PaceByHeaders {
+	g := c.guarding
+	if g == nil || !c.PaceByHeaders {
 		return
 	}
-	for _, g := range c.policy.Guards {
+	g.started = g.started[:0]
+	for _, guard := range c.policy.Guards {
 		n := uint64(0)
-		if pace, ok := g.(toldPace); ok {
+		if pace, ok := guard.(toldPace); ok {
 			n = pace.Started()
 		}
-		c.started = append(c.started, n)
+		g.started = append(g.started, n)
 	}
 }
 
 // heed tells each pace what the headers of an answer state of a quota. If that is used up until it is reset,
 // heed holds the pace. So it does for other limits, but not by a refusal, which may be of this request alone.
 func (c *call) heed(resp *http.Response) {
-	if resp == nil || len(c.started) == 0 {
+	if resp == nil || c.guarding == nil || !c.PaceByHeaders {
 		return
 	}
 	header := canonical(resp.Header)
@@ -187,7 +208,7 @@ func (c *call) heed(resp *http.Response) {
 	}
 	for i, g := range c.policy.Guards {
 		if pace, ok := g.(toldPace); ok && stated {
-			pace.Tell(quota.Limit, quota.Per, quota.Remaining, c.started[i])
+			pace.Tell(quota.Limit, quota.Per, quota.Remaining, c.guarding.started[i])
 		}
 		if pace, ok := g.(interface{ Hold(time.Duration) }); ok {
 			pace.Hold(wait)
@@ -209,14 +230,16 @@ func (c *call) url() string {
 	return shown
 }
 
-// send makes one attempt, up to the response headers and Check. With an error of Check
-// it returns the response too.
-func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
-	c.attempts++
+// send makes one attempt, up to the response headers and Check. If it fails, send sets v. With an
+// error of Check it returns the response too.
+func (c *call) send(ctx context.Context, v *retry.Verdict) *http.Response {
+	if c.attempts++; c.attempts > 1 {
+		c.clear()
+	}
 	c.ctx, c.resp, c.freed = ctx, nil, false
-	c.clear()
 	if c.refusal != nil {
-		return nil, permanent(c.refusal)
+		*v = permanent(c.refusal)
+		return nil
 	}
 	if c.prove {
 		ctx = c.watch(ctx)
@@ -235,26 +258,32 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	c.heed(resp)
 	switch {
 	case err != nil:
-		return nil, c.explain(err)
+		*v = c.explain(err)
+		return nil
 	case objection != nil:
-		return resp, c.objected(resp, objection)
+		*v = c.objected(resp, objection)
 	}
-	return resp, retry.Verdict{}
+	return resp
 }
 
 // inTime is exchange within the time of an attempt.
 func (c *call) inTime(ctx context.Context, expires time.Time) (resp *http.Response, objection, err error) {
-	ctx, limit := limitHeaders(ctx, c.policy.Clock, c.timeout)
+	if c.timeout <= 0 {
+		resp, objection, err = c.exchange(ctx, expires)
+		c.resp = resp
+		return resp, objection, err
+	}
+	limit := limitHeaders(ctx, c.policy.Clock, c.timeout)
 	returned := false
 	defer func() {
 		if !returned { // a func of the Transport has panicked
 			limit.end()
 		}
 	}()
-	resp, objection, err = c.exchange(ctx, expires)
+	resp, objection, err = c.exchange(limit, expires)
 	returned = true
 	resp, err = limit.reached(resp, err)
-	c.late = limit != nil && err == retry.ErrAttemptTimeout
+	c.late = err == retry.ErrAttemptTimeout
 	c.resp = resp
 	return resp, objection, err
 }
@@ -346,14 +375,13 @@ func (c *call) now() time.Time {
 
 // rewindBody prepares the request's body for a retry, before the run decides, and ends the
 // run if it cannot be sent again. It does nothing if no retry can follow.
-func (c *call) rewindBody(v retry.Verdict) retry.Verdict {
-	if v.Err == nil || !hasBody(c.req) || !c.mayFollow(v) {
-		return v
+func (c *call) rewindBody(v *retry.Verdict) {
+	if v.Err == nil || !hasBody(c.req) || !c.mayFollow(*v) {
+		return
 	}
 	if lost := c.body.rewind(); lost != nil {
-		return permanent(&unreplayable{v.Err, lost})
+		*v = permanent(&unreplayable{v.Err, lost})
 	}
-	return v
 }
 
 // waitHook returns the Hooks.Wait of a call: a slow hook must not hold the response and its
@@ -369,7 +397,7 @@ func (c *call) waitHook(hook func(context.Context, retry.Attempt)) func(context.
 func (c *call) guardHook(hook func(context.Context, retry.Held)) func(context.Context, retry.Held) {
 	return func(ctx context.Context, h retry.Held) {
 		if h.Err != nil {
-			c.refusals++
+			c.guarding.refusals++
 		}
 		if hook != nil {
 			hook(ctx, h)

@@ -155,7 +155,7 @@ func (d *download) resume(p []byte) int {
 	defer c.end(false)
 	c.plan(d.settings)
 	run := c.policy.Attempts(d.ctx)
-	c.run = run
+	c.runs(run)
 	c.untimed(run)
 	run.Resumed()
 	defer run.Close()
@@ -168,7 +168,7 @@ func (d *download) resume(p []byte) int {
 		} else {
 			n, v = d.again(run, c, p)
 		}
-		c.settle(run, v)
+		c.settle(run, &v)
 	}
 	if d.err = run.Err(); d.err != nil {
 		d.cancel(nil)
@@ -177,8 +177,8 @@ func (d *download) resume(p []byte) int {
 }
 
 // again makes one attempt at the rest.
-func (d *download) again(run *retry.Attempts, c *call, p []byte) (int, retry.Verdict) {
-	resp, v := c.send(run.Context())
+func (d *download) again(run *retry.Attempts, c *call, p []byte) (n int, v retry.Verdict) {
+	resp := c.send(run.Context(), &v)
 	if resp == nil {
 		return 0, v
 	}
@@ -194,7 +194,6 @@ func (d *download) again(run *retry.Attempts, c *call, p []byte) (int, retry.Ver
 	}
 	c.guardBody(run, resp) // whatever Read comes to, the guards get it
 	d.broken = nil
-	n := 0
 	for n == 0 && d.broken == nil {
 		n = d.read(resp.Body, p)
 	}

@@ -18,7 +18,7 @@ import (
 // reported by several goroutines.
 type evidence struct {
 	unready    atomic.Bool // Prepare has failed
-	handed     atomic.Bool // a Transport has handed a request to its Base
+	handed     atomic.Bool // a Transport with a Prepare has handed a request to its Base
 	redirected atomic.Bool // a redirect was followed; only a client does that
 	late       bool        // the response headers have not come in time
 	wire       *wire       // nil if the attempt is not watched, since no proof is needed

@@ -20,41 +20,60 @@ type held struct {
 	exit  retry.Exit
 }
 
+// guarding is what a call needs for the guards of its policy.
+type guarding struct {
+	run      *retry.Attempts // set if there may be hedges that pass guards
+	held     held            // of the latest attempt
+	refusals int             // of attempts
+	started  []uint64        // attempts under each pace, when the latest began; empty without PaceByHeaders
+}
+
+// runs says which run the call makes, for hedges that pass guards.
+func (c *call) runs(run *retry.Attempts) {
+	if c.guarding != nil {
+		c.guarding.run = run
+	}
+}
+
 // take is [retry.Attempts.Hold] for the copies of an attempt. Before the last of a client's
 // redirects the call has it already.
 func (c *call) take() func(retry.Exit) {
-	if leave := c.held.leave; leave != nil {
-		c.held = held{}
+	if leave := c.guarding.held.leave; leave != nil {
+		c.guarding.held = held{}
 		return leave
 	}
-	return c.run.Hold()
+	return c.guarding.run.Hold()
 }
+
+// holds reports whether the call has taken what the guards have admitted the latest attempt with.
+func (c *call) holds() bool { return c.guarding != nil && c.guarding.held.leave != nil }
 
 // tell tells the guards what the attempt has come to, if the run does not.
 func (c *call) tell() {
-	if leave := c.held.leave; leave != nil {
-		x := c.held.exit
-		c.held = held{}
-		leave(x)
+	if c.holds() {
+		h := c.guarding.held
+		c.guarding.held = held{}
+		h.leave(h.exit)
 	}
 }
 
 // holdFailure keeps the passes of an attempt that has failed with a response: nobody knows
 // yet whether a retry follows, or whether the caller gets the response and reads its body. For
 // other attempts it tells the guards what v says, if a race has taken the passes.
-func (c *call) holdFailure(run *retry.Attempts, v retry.Verdict) {
-	if len(c.policy.Guards) == 0 || v.Err == nil && c.held.leave == nil {
+func (c *call) holdFailure(run *retry.Attempts, v *retry.Verdict) {
+	g := c.guarding
+	if g == nil || v.Err == nil && g.held.leave == nil {
 		return
 	}
 	goesOn := v.Err != nil && c.resp != nil && goesOnAfter(c.resp)
-	if c.held.leave == nil {
+	if g.held.leave == nil {
 		if !goesOn {
 			return
 		}
-		c.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
+		g.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
 	}
-	if x := &c.held.exit; v.Err != nil && x.Verdict.Err == nil { // else a race knows what its copy has come to
-		x.Verdict = v
+	if x := &g.held.exit; v.Err != nil && x.Verdict.Err == nil { // else a race knows what its copy has come to
+		x.Verdict = *v
 		if how := ending.Of(c.ctx); c.late {
 			x.Ending = retry.Expired // the headers of the chosen copy came at the last moment, or a moment later
 		} else if how != retry.Returned {
@@ -78,14 +97,15 @@ func goesOnAfter(resp *http.Response) bool { return resp.Body != nil && resp.Bod
 // policy: until the body has been read to the end or is closed, or until the attempt's context
 // ends. After 101 Switching Protocols only closing the body ends it.
 func (c *call) guardBody(run *retry.Attempts, resp *http.Response) {
-	if len(c.policy.Guards) == 0 || !goesOnAfter(resp) {
+	g := c.guarding
+	if g == nil || !goesOnAfter(resp) {
 		return
 	}
-	if c.held.leave == nil {
-		c.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
+	if g.held.leave == nil {
+		g.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
 	}
-	resp.Body = c.bound(resp, c.held, c.ctx)
-	c.held = held{}
+	resp.Body = c.bound(resp, g.held, c.ctx)
+	g.held = held{}
 }
 
 // bound returns the body of resp for those that have admitted it.

@@ -16,7 +16,9 @@ import (
 // and if two copies of req may run at the same time. The attempt expires then; zero
 // means never.
 func (c *call) dispatch(t *Transport, req *http.Request, expires time.Time) (*http.Response, error) {
-	c.handed.Store(true)
+	if t.Prepare != nil {
+		c.handed.Store(true)
+	}
 	if t.Hedge == nil || c.prove || !raceable(req) {
 		return c.toBase(t, req)
 	}
@@ -72,7 +74,7 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	}()
 	p := *r.policy
 	p.Classify = r.classify
-	v := hedge.Value[*http.Response]{Discard: r.discard, Take: r.take, Keep: func(leave func(retry.Exit), x retry.Exit) { r.held = held{leave, x} }}
+	v := hedge.Value[*http.Response]{Discard: r.discard, Take: r.take, Keep: func(leave func(retry.Exit), x retry.Exit) { r.guarding.held = held{leave, x} }}
 	got, err := hedge.Race(r.req.Context(), p, h, r.attempt, v)
 	if v := p.Judge(err); err != nil && r.last != nil && (got != nil || v.Class != retry.Permanent || v.Refused) {
 		r.discard(got)

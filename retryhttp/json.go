@@ -50,12 +50,13 @@ func JSON[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.
 	defer call.end(false)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
 	run := call.policy.Attempts(ctx)
-	call.run = run
+	call.runs(run)
 	defer run.Close()
 	var v T
 	for run.Next() {
 		v = *new(T)
-		call.settle(run, call.receive(run.Context(), &v))
+		verdict := call.receive(run.Context(), &v)
+		call.settle(run, &verdict)
 	}
 	return v, run.Err()
 }
@@ -87,10 +88,11 @@ func newClientCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 }
 
 // receive makes one attempt and decodes the body into value.
-func (c *call) receive(ctx context.Context, value any) retry.Verdict {
-	resp, v := c.send(ctx)
+func (c *call) receive(ctx context.Context, value any) (v retry.Verdict) {
+	resp := c.send(ctx, &v)
 	if resp == nil {
-		return c.rewindBody(v)
+		c.rewindBody(&v)
+		return v
 	}
 	var status *StatusError
 	switch {
@@ -109,7 +111,7 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 			status.facts = cmp.Or(status.facts, clienterr.Status(status.Code, status.Hint != 0 || status.now)) | clienterr.Answered
 		}
 	}
-	v = c.rewindBody(v)
+	c.rewindBody(&v)
 	// The request's body comes first, since over HTTP/2 a Close waits for it.
 	if c.body.rewound {
 		_ = c.body.drop()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
@@ -46,25 +46,21 @@ func (c *call) drain(body io.ReadCloser, w io.Writer) {
 // draining is what a drain needs. It serves one call: its timer must not get into
 // another synctest bubble.
 type draining struct {
-	rest  io.LimitedReader
-	timer *time.Timer
-	mu    sync.Mutex
-	body  io.Closer // nil: it is closed
+	rest   io.LimitedReader
+	timer  *time.Timer
+	body   io.Closer
+	closed atomic.Bool // the body, by the drain or the timer's func
 }
 
+// open is called while the timer does not run.
 func (d *draining) open(body io.ReadCloser) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.body, d.rest = body, io.LimitedReader{R: body, N: 64 << 10}
+	d.closed.Store(false)
 }
 
 func (d *draining) close() {
-	d.mu.Lock()
-	body := d.body
-	d.body = nil
-	d.mu.Unlock()
-	if body != nil {
-		body.Close()
+	if d.closed.CompareAndSwap(false, true) {
+		d.body.Close()
 	}
 }
 
@@ -80,22 +76,19 @@ type headerLimit struct {
 	body     io.ReadCloser            // the response's, once it is bound
 }
 
-// limitHeaders returns ctx itself and nil if there is no limit.
-func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (context.Context, *headerLimit) {
-	if d <= 0 {
-		return ctx, nil
-	}
+// limitHeaders returns the context of an attempt that begins now.
+func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) *headerLimit {
 	l := &headerLimit{caller: ctx}
 	if readings.System(clock) {
 		l.Context, l.cancel = context.WithCancelCause(ctx)
 		l.timer = time.AfterFunc(d, l.expire)
-		return l, l
+		return l
 	}
 	var free context.CancelFunc
 	l.deadline, free = clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
 	l.Context, l.cancel = context.WithCancelCause(ctx)
 	l.timer = &clockTimer{context.AfterFunc(l.deadline, l.expire), free} // which may call expire at once
-	return l, l
+	return l
 }
 
 // clockTimer waits on a clock of the policy.
@@ -127,9 +120,6 @@ func (l *headerLimit) Err() error {
 
 // reached takes the result of the exchange.
 func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, error) {
-	if l == nil {
-		return resp, err
-	}
 	inTime := l.timer.Stop()
 	if inTime && err == nil {
 		l.bind(resp)
@@ -166,10 +156,8 @@ func (l *headerLimit) bind(resp *http.Response) {
 
 // end frees what an attempt without a response holds.
 func (l *headerLimit) end() {
-	if l != nil {
-		l.timer.Stop()
-		l.cancel(nil)
-	}
+	l.timer.Stop()
+	l.cancel(nil)
 }
 
 // boundBody ends its attempt's context when it has been read or is closed.

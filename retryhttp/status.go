@@ -143,7 +143,8 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	r := read(resp, c.method(), c.url(), c.keyed(resp.StatusCode), c.now)
 	v = retry.Verdict{Err: r.status, Hint: r.status.Hint, Now: r.status.now, Undone: r.undone && !c.redirected.Load()} // a later request proves nothing about the first
 	said := c.said(v.Err)
-	if plain := *r.status; r.refused() && said == retry.Permanent {
+	if r.refused() && said == retry.Permanent {
+		plain := *r.status
 		if plain.facts = 0; c.said(&plain) != said { // it is that of DefaultClassifier, which has read the header
 			said = retry.Unknown
 		}

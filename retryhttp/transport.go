@@ -242,6 +242,12 @@ func (c *call) plan(s *settings) {
 		p := *c.policy
 		p.Guards, c.policy = nil, &p
 	}
+	switch {
+	case len(c.policy.Guards) == 0:
+		c.guarding = nil
+	case c.guarding == nil:
+		c.guarding = new(guarding)
+	}
 }
 
 // adapt makes the Transport's policy this call's.

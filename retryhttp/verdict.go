@@ -119,7 +119,11 @@ func (c *call) awaitDeadline() {
 // up an attempt.
 func (c *call) mayFollow(v retry.Verdict) bool {
 	p := retry.Policy{MaxAttempts: c.policy.AttemptLimit(), MaxRetryAfter: c.policy.MaxRetryAfter, NonIdempotent: c.prove, Backoff: retry.Constant(0)}
-	loop := p.Resume(time.Time{}, c.attempts-1+c.refusals, 0)
+	made := c.attempts - 1
+	if c.guarding != nil {
+		made += c.guarding.refusals
+	}
+	loop := p.Resume(time.Time{}, made, 0)
 	_, ok := loop.Judged(time.Time{}, v)
 	return ok
 }
