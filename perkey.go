@@ -14,7 +14,7 @@ import (
 // that hangs take the places of the others.
 //
 //	var budgets retry.PerKey[retry.EarnedBudget] // in package variables
-//	var limits retry.PerKey[limit.Limit]
+//	var limits = retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 100} }}
 //
 //	p.Budget = budgets.For(shard)
 //	p.Guards = []retry.Guard{limits.For(shard)}

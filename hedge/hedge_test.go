@@ -1351,7 +1351,7 @@ func TestRefusalsHaveATypeForMetrics(t *testing.T) {
 
 // Guards are left once if the func that is to keep a winner's places panics.
 func TestKeepThatPanicsLeavesTheGuards(t *testing.T) {
-	l := &limit.Limit{Start: 1, Max: 1}
+	l := &limit.Limit{Max: 1}
 	p := retry.Policy{Guards: []retry.Guard{l}}
 	a := p.Attempts(t.Context())
 	func() {

@@ -1,7 +1,7 @@
-// Package limit limits the attempts in flight to one dependency, and finds out how
-// many it can take:
+// Package limit limits the attempts in flight to one dependency: to a number, by [Limit], or to
+// what it finds out that the dependency can take:
 //
-//	var users limit.Limit // one for all calls to one dependency
+//	var users limit.Adaptive // one for all calls to one dependency
 //
 //	policy.AttemptTimeout = time.Second // or a deadline of ctx
 //	policy.Guards = []retry.Guard{&users}
@@ -13,7 +13,7 @@
 // It compares attempts with their deadline: without one, only a Throttled error, or one that says
 // it timed out, makes it smaller.
 //
-// A [Limit] has a number of places, and each attempt in flight takes one. An attempt
+// An [Adaptive] has a number of places, and each attempt in flight takes one. An attempt
 // that finds none free is refused at once with [ErrLimited], and the run tries again after
 // its backoff. Such a refusal is no attempt, and takes nothing from a budget: see
 // [retry.Guard]. Set Start to what one process has in flight at its peak, its attempts per

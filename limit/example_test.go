@@ -10,7 +10,7 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-var places limit.Limit // one for all calls to a server
+var places limit.Adaptive // one for all calls to a server
 
 func user(ctx context.Context) (string, error) {
 	policy := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
@@ -18,7 +18,7 @@ func user(ctx context.Context) (string, error) {
 }
 
 // One Limit for all calls to a server, in the policies of all of them.
-func ExampleLimit() {
+func ExampleAdaptive() {
 	fmt.Println(user(context.Background()))
 	// Output: ada <nil>
 }
@@ -27,8 +27,8 @@ func fetchUser(context.Context) (string, error) { return "ada", nil }
 
 // An attempt without a place has done nothing. So the run tries again even if the call must
 // not be made twice.
-func ExampleLimit_nonIdempotent() {
-	payments := &limit.Limit{Start: 1}
+func ExampleAdaptive_nonIdempotent() {
+	payments := &limit.Adaptive{Start: 1}
 	policy := retry.Policy{Name: "pay", NonIdempotent: true, Guards: []retry.Guard{payments}}
 
 	underway, _ := policy.Admit(context.Background(), retry.Entry{}) // another payment
@@ -45,7 +45,7 @@ func ExampleLimit_nonIdempotent() {
 }
 
 // With a hedge each copy of an attempt needs a place.
-func ExampleLimit_hedge() {
+func ExampleAdaptive_hedge() {
 	policy := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
 	fmt.Println(hedge.Do(context.Background(), policy, &hedge.Hedge{}, fetchUser))
 	// Output: ada <nil>
@@ -53,9 +53,9 @@ func ExampleLimit_hedge() {
 
 // Around code that no run calls: Admit takes a place, and leave gives it back and says how
 // it went.
-func ExampleLimit_admit() {
+func ExampleAdaptive_admit() {
 	ctx := context.Background()
-	jobs := &limit.Limit{Start: 1}
+	jobs := &limit.Adaptive{Start: 1}
 	policy := retry.Policy{Guards: []retry.Guard{jobs}}
 	run := func(job func() error) error {
 		leave, err := policy.Admit(ctx, retry.Entry{})

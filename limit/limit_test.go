@@ -3,11 +3,7 @@ package limit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"math/rand/v2"
-	"net/url"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,10 +13,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/limit"
-	"github.com/goretry/retry/pace"
 )
 
 var (
@@ -33,737 +27,150 @@ func returns(err error) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) { return 1, err }
 }
 
-// under is a policy under l that makes one attempt.
-func under(l *limit.Limit) retry.Policy {
-	return retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{l}}
+// under is a policy under g that makes one attempt.
+func under(g retry.Guard) retry.Policy {
+	return retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{g}}
 }
 
-// call makes one attempt under l.
-func call(l *limit.Limit, op func(context.Context) (int, error)) error {
-	_, err := retry.Do(context.Background(), under(l), op)
+// call makes one attempt under g.
+func call(g retry.Guard, op func(context.Context) (int, error)) error {
+	_, err := retry.Do(context.Background(), under(g), op)
 	return err
 }
 
 // enter takes a place, and reports whether one was free.
-func enter(l *limit.Limit) bool {
-	_, err := l.Enter(context.Background(), retry.Entry{Number: 1})
+func enter(g retry.Guard) bool {
+	_, err := g.Enter(context.Background(), retry.Entry{Number: 1})
 	return err == nil
 }
 
-// How an attempt ends, by what that means for the load.
-var (
-	noSign   = retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errHiccup)}
-	answer   = retry.Exit{Ending: retry.Returned}
-	prompt   = retry.Exit{Ending: retry.Returned, Took: 1, Allowed: 2}
-	overload = retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errBusy)}
-	timeout  = retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errHiccup}}
-)
-
-func TestBoundFollowsTheSigns(t *testing.T) {
-	l := limit.Limit{Start: 10}
-	for _, step := range []struct {
-		name  string
-		err   error
-		times int
-		want  int
-	}{
-		{"throttled", errBusy, 1, 5},
-		{"timed out", context.DeadlineExceeded, 1, 2},
-		{"transient, and success, one at a time", errHiccup, 2, 3},
-	} {
-		for range step.times {
-			_ = call(&l, returns(step.err))
-			if step.err == errHiccup {
-				_ = call(&l, returns(nil))
-			}
-		}
-		if got := l.Places(); got != step.want {
-			t.Errorf("after %s: Places() = %d, want %d", step.name, got, step.want)
-		}
-	}
-	for range 3 {
-		if !enter(&l) {
-			t.Fatalf("Enter has refused with %d of %d places taken", l.InFlight(), l.Places())
-		}
-	}
-	called := false
-	v, err := retry.Do(t.Context(), under(&l), func(context.Context) (int, error) { called = true; return 1, nil })
-	if v != 0 || !errors.Is(err, limit.ErrLimited) || called {
-		t.Errorf("Do = %d, %v, op called: %v; want 0, ErrLimited, not called", v, err, called)
-	}
-	l.Leave(retry.Pass{}, noSign)
-	if err := call(&l, returns(nil)); err != nil {
-		t.Errorf("Do = %v with a place free, want nil", err)
-	}
+// bounded is a guard of this package.
+type bounded interface {
+	retry.Guard
+	InFlight() int
+	Places() int
 }
 
-// signs are how an attempt ends, in one letter.
-var signs = map[rune]retry.Exit{'o': answer, '!': overload, 't': timeout, '-': noSign}
-
-// How many places an overload costs depends on how many attempts were in flight recently.
-func TestFalls(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		start int
-		steps string // 'a' takes a place; the others are how an attempt ends
-		want  int
-	}{
-		{"all of 200", 200, strings.Repeat("a", 200) + strings.Repeat("!", 200), 99}, // 99.65
-		{"all of 10", 10, strings.Repeat("a", 10) + strings.Repeat("!", 10), 4},      // 4.53
-		{"all of 200, half of the places", 400, strings.Repeat("a", 200) + strings.Repeat("!", 200), 242},
-		{"one of 100", 100, strings.Repeat("a", 100) + "!", 99}, // 99.5
-		{"three of 100", 100, strings.Repeat("a", 100) + "!!!", 98},
-		{"one alone", 10, "a!", 5},
-		{"two, one after the other", 10, "a!a!", 2},
-		{"two at once", 10, "aa!", 7},
-		{"the last of four, after three answers", 10, "aaaaooo!", 5},
-		{"the last of four, after three that say nothing", 10, "aaaa---!", 5},
-		{"the last of four, after two more began", 10, "aaaa---aa!", 8}, // 10 - 10/6
-		{"the last of four, after three overloads", 10, "aaaa!!!!", 5},  // 10 × (7/8)⁴
-		{"alone, after one answer of four", 10, "aaaao!", 8},            // 10.1 × 5/6
-		{"three of four", 4, "aaaa!!!", 2},                              // 4, 3.5, 2.9, 2.3: n is 4, 3, 2
-	} {
-		l := limit.Limit{Start: tt.start}
-		for i, step := range tt.steps {
-			if x, ends := signs[step]; ends {
-				l.Leave(retry.Pass{}, x)
-			} else if !enter(&l) {
-				t.Fatalf("%s: Enter has refused at step %d", tt.name, i)
+// A Limit is full at Max, whatever becomes of the attempts, and it measures nothing.
+func TestMaxIsTheBound(t *testing.T) {
+	l := limit.Limit{Max: 3}
+	for _, x := range []retry.Exit{{Ending: retry.NotMade}, {Ending: retry.Returned}, {Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errBusy)},
+		{Ending: retry.Expired}, {Ending: retry.Canceled}, {Ending: retry.Panicked}} {
+		for i := range 3 {
+			if !enter(&l) {
+				t.Fatalf("Enter has refused with %d of 3 places taken", i)
 			}
 		}
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%s: Places() = %d, want %d", tt.name, got, tt.want)
+		if _, err := l.Enter(t.Context(), retry.Entry{}); err != limit.ErrLimited {
+			t.Errorf("Enter = %v with all places taken, want ErrLimited", err)
 		}
-	}
-}
-
-// A timeout costs places only if others time out too: more than a quarter of about as
-// many attempts as there are places. 't' is a timeout.
-func TestRareTimeoutsCostNothing(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		start int
-		steps string
-		want  int
-	}{
-		{"one of a hundred places", 100, "at", 100},
-		{"eight in a row", 100, strings.Repeat("at", 8), 100},
-		{"nine in a row", 100, strings.Repeat("at", 9), 50},
-		{"nine, with two answers", 100, strings.Repeat("at", 8) + "aoaoat", 100},
-		{"nine, with one answer", 100, strings.Repeat("at", 8) + "aoat", 50},
-		{"nine, with failures that say nothing", 100, strings.Repeat("ata-", 9), 50},
-		{"one of four, for ever", 100, strings.Repeat("aoaoaoat", 1000), 100},
-		{"one of three, for long", 100, strings.Repeat("aoaoat", 100), 1},
-		{"one of eleven places", 11, "at", 5},
-		{"one of twelve", 12, "at", 12},
-		{"what the server says counts at once", 100, "a!", 50},
-		{"all of 200", 200, strings.Repeat("a", 200) + strings.Repeat("t", 200), 107},
-	} {
-		l := limit.Limit{Start: tt.start}
-		for i, step := range tt.steps {
-			if x, ends := signs[step]; ends {
-				l.Leave(retry.Pass{}, x)
-			} else if !enter(&l) {
-				t.Fatalf("%s: Enter has refused at step %d", tt.name, i)
-			}
+		if l.InFlight() != 3 || l.Places() != 3 {
+			t.Errorf("%d in flight of %d, want 3 of 3", l.InFlight(), l.Places())
 		}
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%s: Places() = %d, want %d", tt.name, got, tt.want)
-		}
-	}
-}
-
-// After an outage the places come back, though few of them are in use: at forty answers
-// a second within five seconds.
-func TestPlacesComeBackAfterAnOutage(t *testing.T) {
-	l := limit.Limit{}
-	for l.Places() > 8 {
-		enter(&l)
-		l.Leave(retry.Pass{}, overload)
-	}
-	for range 3 { // of four in flight
-		enter(&l)
-	}
-	for range 200 {
-		enter(&l)
-		l.Leave(retry.Pass{}, answer)
-	}
-	if got := l.Places(); got != 20 {
-		t.Errorf("Places() = %d, want the 20 of the start", got)
-	}
-	for range 1000 {
-		enter(&l)
-		l.Leave(retry.Pass{}, answer)
-	}
-	if got := l.Places(); got != 20 {
-		t.Errorf("Places() = %d, want 20: four are in use", got)
-	}
-}
-
-// With as many timeouts as answers get lost the places grow to the most, while all are in
-// use: from 20 to 200.
-func TestRareTimeoutsLetItGrow(t *testing.T) {
-	l, r := limit.Limit{Max: 200}, rand.New(rand.NewPCG(1, 2))
-	for range 40_000 {
-		for enter(&l) {
-		}
-		x := answer
-		if r.Float64() < .1 {
-			x = timeout
-		}
-		l.Leave(retry.Pass{}, x)
-	}
-	if got := l.Places(); got < 198 {
-		t.Errorf("of .1 that time out: %d places, want the most, 200", got)
-	}
-}
-
-// With a fraction of throttled errors that have nothing to do with the load, the number
-// of places settles where the package comment says, while all are in use.
-func TestRandomOverloadsSettle(t *testing.T) {
-	for _, p := range []float64{.1, .03, .01} {
-		l, r := limit.Limit{Start: 20}, rand.New(rand.NewPCG(1, 2))
-		sum := 0
-		settle, steps := 50_000, 200_000
-		if os.Getenv("RETRY_LONG") == "1" {
-			settle, steps = 100_000, 1_000_000
-		}
-		for i := range settle + steps {
-			for enter(&l) {
-			}
-			x := answer
-			if r.Float64() < p {
-				x = overload
-			}
+		for range 3 {
 			l.Leave(retry.Pass{}, x)
-			if i >= settle {
-				sum += l.Places()
+		}
+	}
+}
+
+func TestLimitsNothing(t *testing.T) {
+	for name, g := range map[string]bounded{
+		"nil Limit": (*limit.Limit)(nil), "zero Limit": new(limit.Limit), "negative Limit": &limit.Limit{Max: -1},
+		"nil Adaptive": (*limit.Adaptive)(nil),
+	} {
+		for range 5000 {
+			if !enter(g) {
+				t.Fatalf("%s: Enter has refused", name)
 			}
 		}
-		if got, want := float64(sum)/float64(steps), 2/p; got < .85*want || got > 1.1*want {
-			t.Errorf("of %v lost: %.1f places, want about %.1f", p, got, want)
-		} else {
-			t.Logf("of %v lost: %.1f places", p, got)
+		want := 5000
+		if strings.HasPrefix(name, "nil") {
+			want = 0
 		}
-	}
-}
-
-// sign returns what an attempt says about the load: what it changes in Limits that are busy.
-// attempt makes it, with one place of l that is free.
-func sign(t *testing.T, attempt func(l *limit.Limit)) string {
-	t.Helper()
-	l := &limit.Limit{Start: 12, Max: 12}
-	for range 11 {
-		enter(l)
-	}
-	attempt(l)
-	if n := l.InFlight(); n != 11 {
-		t.Errorf("%d in flight, want 11: the place comes back, and no other", n)
-	}
-	if l.Places() < 12 {
-		return "overload"
-	}
-	excused := -1 // timeouts, one after the other, until one is an overload
-	for ; l.Places() == 12; excused++ {
-		enter(l)
-		l.Leave(retry.Pass{}, timeout)
-	}
-	one := &limit.Limit{Start: 1, Max: 2}
-	attempt(one)
-	switch grown := one.Places() == 2; {
-	case excused == 4 && grown:
-		return "prompt"
-	case excused == 1 && grown:
-		return "answer"
-	case excused == 1:
-		return "nothing"
-	case excused == 0 && !grown:
-		return "timeout"
-	}
-	t.Errorf("%d timeouts are excused, and one place became %d", excused, one.Places())
-	return ""
-}
-
-// What may have happened to the caller's context when op returns.
-var (
-	goesOn = func(*testing.T) (context.Context, func()) { return context.Background(), func() {} }
-	late   = func(t *testing.T) (context.Context, func()) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		t.Cleanup(cancel)
-		return ctx, func() { time.Sleep(time.Second) }
-	}
-	canceled = canceledBy(nil)
-	lost     = canceledBy(errors.New("another copy was faster"))
-	silent   = canceledBy(retry.ErrAttemptTimeout)  // as a Transport ends an attempt
-	sibling  = canceledBy(context.DeadlineExceeded) // as an errgroup does after a timeout of another call
-)
-
-func canceledBy(cause error) func(*testing.T) (context.Context, func()) {
-	return func(*testing.T) (context.Context, func()) {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		return ctx, func() { cancel(cause) }
-	}
-}
-
-func TestWhatEndsMean(t *testing.T) {
-	pace := new(pace.Pace)
-	pace.Hold(time.Minute)
-	paced := retry.Run(context.Background(), retry.Policy{MaxElapsed: time.Second, Guards: []retry.Guard{pace}}, func(context.Context) error { return nil })
-	if !errors.Is(paced, retry.ErrPaced) {
-		t.Fatal(paced)
-	}
-	full := call(&limit.Limit{Start: 1}, func(context.Context) (int, error) { return 0, limit.ErrLimited })
-	for _, tt := range []struct {
-		name string
-		end  func(*testing.T) (context.Context, func())
-		err  error
-		want string
-	}{
-		{"success", goesOn, nil, "answer"},
-		{"permanent", goesOn, retry.Stop(errHiccup), "answer"},
-		{"an answer", goesOn, retry.Answer(errBusy), "answer"},
-		{"an answer after the caller's deadline", late, retry.Answer(errBusy), "answer"},
-		{"an answer within another error, after the caller's deadline", late, fmt.Errorf("get: %w", retry.Answer(errBusy)), "answer"},
-		{"an answer that holds a timeout", goesOn, retry.Answer(context.DeadlineExceeded), "answer"},
-		{"transient", goesOn, errHiccup, "nothing"},
-		{"unprocessed", goesOn, limit.ErrLimited, "nothing"},
-		{"throttled", goesOn, fmt.Errorf("call: %w", errBusy), "overload"},
-		{"attempt's timeout", goesOn, retry.ErrAttemptTimeout, "timeout"},
-		{"a timeout far below", goesOn, errors.Join(errHiccup, fmt.Errorf("read: %w", os.ErrDeadlineExceeded)), "timeout"},
-		{"a timeout beside what did not", goesOn, errors.Join(inTime{}, context.DeadlineExceeded), "timeout"},
-		{"did not time out", goesOn, inTime{}, "nothing"},
-		{"a timeout beside what did not, that will not go away", goesOn, retry.Stop(errors.Join(inTime{}, context.DeadlineExceeded)), "timeout"},
-		{"a timeout that will not go away", goesOn, retry.Stop(context.DeadlineExceeded), "timeout"},
-		{"a refused retry", goesOn, retry.Refuse(errHiccup), "nothing"}, // a failure that says nothing of the load
-		{"a run that was refused", goesOn, &retry.Error{Reason: retry.ReasonRefused, Attempts: 1}, "nothing"},
-		{"a run that its pace has ended", goesOn, paced, "nothing"},
-		{"the same in another error", goesOn, fmt.Errorf("fetch: %w", paced), "nothing"},
-		{"a run that another limit has ended", goesOn, full, "nothing"},
-		{"caller's deadline", late, errHiccup, "timeout"},
-		{"permanent after the caller's deadline", late, retry.Stop(errHiccup), "timeout"},
-		{"throttled after the caller's deadline", late, errBusy, "timeout"},
-		{"success after the caller's deadline", late, nil, "answer"},
-		{"canceled", canceled, errHiccup, "nothing"},
-		{"canceled, and timed out", canceled, context.DeadlineExceeded, "nothing"},
-		{"canceled, and success", canceled, nil, "nothing"},
-		{"canceled, and an answer", canceled, retry.Answer(errHiccup), "nothing"},
-		{"canceled, and throttled", canceled, errBusy, "nothing"},
-		{"lost to a hedge", lost, context.Canceled, "nothing"},
-		{"canceled by a timeout of the attempt", silent, context.Canceled, "timeout"},
-		{"success after a timeout of the attempt", silent, nil, "answer"},
-		{"an answer after a timeout of the attempt", silent, retry.Answer(errHiccup), "answer"},
-		{"canceled since a sibling timed out", sibling, context.Canceled, "nothing"},
-		{"value not accepted", goesOn, retry.ErrRejected, "answer"},
-		{"value not accepted, and when to ask again", goesOn, retry.After(retry.ErrRejected, time.Second), "answer"},
-		{"value not accepted after the caller's deadline", late, retry.ErrRejected, "timeout"},
-		{"canceled, and value not accepted", canceled, retry.ErrRejected, "nothing"},
-		{"a nil pointer", goesOn, fmt.Errorf("fetch: %w", (*url.Error)(nil)), "nothing"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				got := sign(t, func(l *limit.Limit) {
-					ctx, end := tt.end(t)
-					v, err := retry.Do(ctx, under(l), func(context.Context) (int, error) { end(); return 1, tt.err })
-					if v != 1 || (err == nil) != (tt.err == nil) {
-						t.Errorf("Do = %d, %v", v, err)
-					}
-				})
-				if got != tt.want {
-					t.Errorf("%s, want %s", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-type inTime struct{}
-
-func (inTime) Error() string { return "a network's error" }
-func (inTime) Timeout() bool { return false }
-
-// Only what an attempt has come to says anything, and not how far it came.
-func TestWhatExitsMean(t *testing.T) {
-	for name, tt := range map[string]struct {
-		exit retry.Exit
-		want [2]string // after a success, and after an error that says that the server is overloaded
-	}{
-		"not made":      {retry.Exit{Ending: retry.NotMade}, [2]string{"nothing", "nothing"}},
-		"returned":      {retry.Exit{Ending: retry.Returned}, [2]string{"answer", "overload"}},
-		"expired":       {retry.Exit{Ending: retry.Expired}, [2]string{"timeout", "timeout"}},
-		"canceled":      {retry.Exit{Ending: retry.Canceled}, [2]string{"nothing", "nothing"}},
-		"panicked":      {retry.Exit{Ending: retry.Panicked}, [2]string{"nothing", "nothing"}},
-		"what is to be": {retry.Exit{Ending: retry.Panicked + 1}, [2]string{"nothing", "nothing"}},
-	} {
-		for i, err := range []error{nil, errBusy} {
-			x := tt.exit
-			if err != nil {
-				x.Verdict = retry.Policy{}.Judge(err)
-			}
-			got := sign(t, func(l *limit.Limit) {
-				enter(l)
-				l.Leave(retry.Pass{}, x)
-			})
-			if got != tt.want[i] {
-				t.Errorf("%s, with %v: %s, want %s", name, err, got, tt.want[i])
-			}
+		if g.InFlight() != want || g.Places() != math.MaxInt {
+			t.Errorf("%s: InFlight() = %d, Places() = %d, want %d and no limit", name, g.InFlight(), g.Places(), want)
 		}
-	}
-}
-
-func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
-	for _, tt := range []struct {
-		class retry.Class
-		err   error
-		want  string
-	}{
-		{retry.Throttled, errHiccup, "overload"},
-		{retry.TimedOut, errHiccup, "timeout"},
-		{retry.Permanent, errHiccup, "answer"},
-		{retry.Transient, errHiccup, "nothing"},
-		{retry.Unprocessed, errHiccup, "nothing"},
-		{retry.Unknown, errHiccup, "nothing"},
-		{retry.Unprocessed, context.DeadlineExceeded, "timeout"}, // a dial that timed out
-		{retry.Permanent, context.DeadlineExceeded, "timeout"},
-	} {
-		got := sign(t, func(l *limit.Limit) {
-			p := under(l)
-			p.Classify = func(error) retry.Class { return tt.class }
-			_ = retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
-		})
-		if got != tt.want {
-			t.Errorf("%v that the policy calls %v: %s, want %s", tt.err, tt.class, got, tt.want)
+		for range 5000 {
+			g.Leave(retry.Pass{}, retry.Exit{Ending: retry.Returned})
 		}
-	}
-}
-
-// What forbids a retry says nothing about the load.
-func TestALoadIsNoMatterOfThePolicysVeto(t *testing.T) {
-	for _, v := range []retry.Verdict{
-		{Err: errHiccup, Class: retry.Throttled, End: retry.ReasonNotIdempotent},
-		{Err: errHiccup, Class: retry.Throttled, Once: true},
-		{Err: errHiccup, Class: retry.Throttled, Hint: time.Hour},
-	} {
-		got := sign(t, func(l *limit.Limit) {
-			a := under(l).Attempts(t.Context())
-			defer a.Close()
-			for a.Next() {
-				a.Judged(v)
-			}
-		})
-		if got != "overload" {
-			t.Errorf("%+v: %s, want overload", v, got)
+		if err := call(g, returns(nil)); err != nil {
+			t.Errorf("%s: Do = %v, want nil", name, err)
 		}
-	}
-}
-
-// An answer is prompt if half of the attempt's time is left.
-func TestPromptAnswers(t *testing.T) {
-	for _, tt := range []struct {
-		name           string
-		timeout        time.Duration // of the policy
-		deadline, took time.Duration
-		err            error
-		want           string
-	}{
-		{"half of its time", time.Second, time.Second, 500 * time.Millisecond, nil, "prompt"},
-		{"more than half", time.Second, time.Second, 501 * time.Millisecond, nil, "answer"},
-		{"a permanent error", time.Second, time.Second, 0, retry.Stop(errHiccup), "prompt"},
-		{"an answer that is no value", time.Second, time.Second, 0, retry.Answer(errHiccup), "prompt"},
-		{"a value not accepted", time.Second, time.Second, 0, retry.ErrRejected, "prompt"},
-		{"a failure", time.Second, time.Second, 0, errHiccup, "nothing"},
-		{"a rejection", time.Second, time.Second, 0, errBusy, "overload"},
-		{"the caller left it less", time.Second, 400 * time.Millisecond, 200 * time.Millisecond, nil, "prompt"},
-		{"more than half of what the caller left", time.Second, 400 * time.Millisecond, 201 * time.Millisecond, nil, "answer"},
-		{"the longest time left", time.Second, math.MaxInt64, 0, nil, "prompt"},
-		{"the shortest timeout of the attempt", 1, time.Second, 0, nil, "prompt"},
-		{"no timeout of the attempt", 0, time.Second, 500 * time.Millisecond, nil, "prompt"},
-		{"more than half of the caller's time", 0, time.Second, 501 * time.Millisecond, nil, "answer"},
-		{"no timeout at all", 0, 0, 0, nil, "answer"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				got := sign(t, func(l *limit.Limit) {
-					ctx := t.Context()
-					if tt.deadline > 0 {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-						defer cancel()
-					}
-					p := under(l)
-					p.AttemptTimeout = tt.timeout
-					_ = retry.Run(ctx, p, func(context.Context) error { time.Sleep(tt.took); return tt.err })
-				})
-				if got != tt.want {
-					t.Errorf("%s, want %s", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-// Twelve places, all in use: how many timeouts cost nothing after these answers.
-func TestPromptAnswersExcuseTimeouts(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		x      retry.Exit
-		before int
-		want   int
-	}{
-		{"none", answer, 0, 1},
-		{"answers excuse none that come later", answer, 100, 1},
-		{"a prompt one excuses three", prompt, 1, 1 + 3},
-		{"as many as are in flight excuse four", prompt, 2, 1 + 4},
-		{"and more of them no more", prompt, 100, 1 + 4},
-	} {
-		l := limit.Limit{Start: 12, Max: 12}
-		for enter(&l) {
-		}
-		end := func(x retry.Exit) {
-			l.Leave(retry.Pass{}, x)
-			enter(&l)
-		}
-		for range tt.before {
-			end(tt.x)
-		}
-		free := -1
-		for l.Places() == 12 {
-			free++
-			end(timeout)
-		}
-		if free != tt.want {
-			t.Errorf("%s: %d timeouts cost nothing, want %d", tt.name, free, tt.want)
-		}
-	}
-}
-
-// took is an answer after so many milliseconds of the second that the attempt had.
-func took(n time.Duration) retry.Exit {
-	return retry.Exit{Ending: retry.Returned, Took: n * time.Millisecond, Allowed: time.Second}
-}
-
-// Forty places, all in use, and answers that have taken 100 ms before: how many answers of
-// another time, one after the other, cost a place.
-func TestSlowAnswersAreOverloads(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		ends  []retry.Exit // in turns
-		stale bool         // their attempts have begun before the first slow one
-		fell  bool
-	}{
-		{"as usual", []retry.Exit{took(100)}, false, false},
-		{"a quarter longer than usual, within a sixth of their time", []retry.Exit{took(166)}, false, false},
-		{"more than that", []retry.Exit{took(167)}, false, true},
-		{"twice as long", []retry.Exit{took(200)}, false, true},
-		{"nearly too late", []retry.Exit{took(999)}, false, true},
-		{"all at once, after a stop", []retry.Exit{took(900)}, true, false},
-		{"every other one is as usual", []retry.Exit{took(900), took(100)}, false, false},
-		{"every fourth one", []retry.Exit{took(900), took(900), took(900), took(100)}, false, false},
-		{"no time was set", []retry.Exit{{Ending: retry.Returned, Took: time.Hour}}, false, false},
-		{"with failures that say nothing", []retry.Exit{took(900), noSign}, false, true},
-		{"slow permanent errors", []retry.Exit{{Ending: retry.Returned, Took: time.Second, Allowed: 2 * time.Second, Verdict: retry.Policy{}.Judge(retry.Stop(errHiccup))}}, false, true},
-		{"slow failures", []retry.Exit{{Ending: retry.Returned, Took: time.Second, Allowed: 2 * time.Second, Verdict: retry.Policy{}.Judge(errHiccup)}}, false, false},
-	} {
-		l := limit.Limit{Start: 40, Max: 40}
-		var passes []retry.Pass
-		fill := func() {
-			for p, err := l.Enter(t.Context(), retry.Entry{}); err == nil; p, err = l.Enter(t.Context(), retry.Entry{}) {
-				passes = append(passes, p)
-			}
-		}
-		next := func(x retry.Exit) {
-			l.Leave(passes[0], x)
-			passes = passes[1:]
-		}
-		fill()
-		for range 100 {
-			next(took(100))
-			fill()
-		}
-		for i := range 39 {
-			next(tt.ends[i%len(tt.ends)])
-			if !tt.stale {
-				fill()
-			}
-		}
-		for i := range 200 {
-			if !tt.stale {
-				next(tt.ends[i%len(tt.ends)])
-				fill()
-			}
-		}
-		if fell := l.Places() < 40; fell != tt.fell {
-			t.Errorf("%s: %d of 40 places are left", tt.name, l.Places())
-		}
-	}
-}
-
-// Slow answers leave twice the places of a load whose answers took as long as usual. If
-// they are as slow with these, that is usual, and the places come back.
-func TestSlowAnswersLeaveWhatTheUsualLoadNeeds(t *testing.T) {
-	l := limit.Limit{Start: 40}
-	var passes []retry.Pass
-	enter := func() bool {
-		p, err := l.Enter(t.Context(), retry.Entry{})
-		if err == nil {
-			passes = append(passes, p)
-		}
-		return err == nil
-	}
-	next := func(x retry.Exit) {
-		l.Leave(passes[0], x)
-		passes = passes[1:]
-	}
-	for range 6 { // one more than are in flight while it ends
-		enter()
-	}
-	for range 1000 {
-		next(took(100))
-		enter()
-	}
-	fewest := l.Places()
-	for range 2000 {
-		for enter() {
-		}
-		next(took(500))
-		fewest = min(fewest, l.Places())
-	}
-	if fewest < 9 || fewest > 10 || l.Places() < 40 {
-		t.Errorf("places fall to %d, and rise to %d; want 10, twice the five others, and 40 or more", fewest, l.Places())
-	}
-}
-
-func TestGrowsOnlyWhenHalfOfThePlacesAreInUse(t *testing.T) {
-	for inUse, want := range map[int]int{4: 10, 5: 11} {
-		l := limit.Limit{Start: 10}
-		for range inUse - 1 {
-			enter(&l)
-		}
-		for range 11 {
-			enter(&l)
-			l.Leave(retry.Pass{}, answer)
-		}
-		if got := l.Places(); got != want {
-			t.Errorf("%d of 10 in use: Places() = %d, want %d", inUse, got, want)
-		}
-	}
-}
-
-func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
-	for _, tt := range []struct {
-		start, low, high   int
-		want, least, great int
-	}{
-		{0, 0, 0, 20, 1, 1000},
-		{-1, -1, -1, 1, 1, 1},
-		{5, 10, 0, 10, 10, 1000},
-		{50, 0, 30, 30, 1, 30},
-		{5, 10, 3, 10, 10, 10},
-		{math.MaxInt, math.MaxInt, math.MaxInt, 65535, 65535, 65535},
-		{math.MinInt, math.MinInt, math.MinInt, 1, 1, 1},
-	} {
-		l := limit.Limit{Start: tt.start, Min: tt.low, Max: tt.high}
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%+v: Places() = %d, want %d", tt, got, tt.want)
-		}
-		for range 200 {
-			enter(&l)
-			l.Leave(retry.Pass{}, overload)
-		}
-		if got := l.Places(); got != tt.least {
-			t.Errorf("%+v: Places() = %d after overloads, want %d", tt, got, tt.least)
-		}
-		if tt.great > 1000 {
-			continue
-		}
-		for range tt.great * tt.great { // half as many lead there
-			for enter(&l) {
-			}
-			l.Leave(retry.Pass{}, answer)
-		}
-		if got := l.Places(); got != tt.great {
-			t.Errorf("%+v: Places() = %d after successes, want %d", tt, got, tt.great)
-		}
-	}
-}
-
-func TestNilLimitLimitsNothing(t *testing.T) {
-	var l *limit.Limit
-	for range 3 {
-		if !enter(l) {
-			t.Error("Enter has refused")
-		}
-	}
-	if l.InFlight() != 0 || l.Places() != math.MaxInt {
-		t.Errorf("InFlight() = %d, Places() = %d, want 0 and no limit", l.InFlight(), l.Places())
-	}
-	for range 5 {
-		l.Leave(retry.Pass{}, overload)
-	}
-	if err := call(l, returns(nil)); err != nil {
-		t.Errorf("Do = %v, want nil", err)
 	}
 }
 
 func TestLeaveWithoutEnterPanics(t *testing.T) {
-	defer func() {
-		if got := recover(); got != "limit: Leave without Enter" {
-			t.Errorf("panicked with %v", got)
+	for _, g := range []bounded{&limit.Limit{Max: 1}, new(limit.Limit), new(limit.Adaptive)} {
+		func() {
+			defer func() {
+				if got := recover(); got != "limit: Leave without Enter" {
+					t.Errorf("%T panicked with %v", g, got)
+				}
+			}()
+			g.Leave(retry.Pass{}, retry.Exit{Ending: retry.Returned})
+		}()
+		if n := g.InFlight(); n != 0 {
+			t.Errorf("%T: %d in flight after it, want none", g, n)
 		}
-	}()
-	new(limit.Limit).Leave(retry.Pass{}, answer)
+	}
 }
 
 func TestPlaceComesBackAfterAPanicAndGoexit(t *testing.T) {
-	l := limit.Limit{Start: 10}
 	for name, leave := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			defer func() { _ = recover() }()
-			_ = call(&l, func(context.Context) (int, error) { leave(); return 0, nil })
-		})
-		wg.Wait()
-		if l.InFlight() != 0 || l.Places() != 10 {
-			t.Errorf("after %s: %d in flight, %d places, want 0 and 10", name, l.InFlight(), l.Places())
+		for _, g := range []bounded{&limit.Limit{Max: 10}, &limit.Adaptive{Max: 10}} {
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				defer func() { _ = recover() }()
+				_ = call(g, func(context.Context) (int, error) { leave(); return 0, nil })
+			})
+			wg.Wait()
+			if g.InFlight() != 0 || g.Places() != 10 {
+				t.Errorf("%T after %s: %d in flight, %d places, want 0 and 10", g, name, g.InFlight(), g.Places())
+			}
 		}
 	}
 }
 
 // No more attempts run at a time than there are places, and all places come back.
 func TestBoundHoldsUnderContention(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limit.Limit{Start: 7, Max: 7}
-		running, most, refused := 0, 0, 0
-		var mu sync.Mutex
-		op := func(context.Context) (int, error) {
-			mu.Lock()
-			running++
-			most = max(most, running)
-			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			running--
-			mu.Unlock()
-			return 0, nil
-		}
-		var wg sync.WaitGroup
-		for i := range 1000 {
-			wg.Go(func() {
-				time.Sleep(time.Duration(i%10) * time.Second)
-				if err := call(&l, op); err != nil {
-					mu.Lock()
-					refused++
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		if most != 7 || l.InFlight() != 0 || l.Places() != 7 {
-			t.Errorf("at most %d at a time, then %d in flight of %d, want 7, 0, 7", most, l.InFlight(), l.Places())
-		}
-		if refused == 0 || refused == 1000 {
-			t.Errorf("%d of 1000 refused", refused)
-		}
-	})
+	for _, l := range []bounded{&limit.Limit{Max: 7}, &limit.Adaptive{Start: 7, Max: 7}} {
+		synctest.Test(t, func(t *testing.T) { contend(t, l) })
+	}
+}
+
+// contend has 1000 attempts of a second, a hundred at once, under l, which has seven places.
+func contend(t *testing.T, l bounded) {
+	running, most, refused := 0, 0, 0
+	var mu sync.Mutex
+	op := func(context.Context) (int, error) {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		mu.Unlock()
+		time.Sleep(time.Second)
+		mu.Lock()
+		running--
+		mu.Unlock()
+		return 0, nil
+	}
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i%10) * time.Second)
+			if err := call(l, op); err != nil {
+				mu.Lock()
+				refused++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if most != 7 || l.InFlight() != 0 || l.Places() != 7 {
+		t.Errorf("at most %d at a time, then %d in flight of %d, want 7, 0, 7", most, l.InFlight(), l.Places())
+	}
+	if refused == 0 || refused == 1000 {
+		t.Errorf("%d of 1000 refused", refused)
+	}
 }
 
 func TestErrLimitedIsSafeToRetry(t *testing.T) {
@@ -775,9 +182,9 @@ func TestErrLimitedIsSafeToRetry(t *testing.T) {
 // An attempt without a place has done nothing, whatever the call may do.
 func TestRefusedAttemptIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limit.Limit{Start: 1}
+		l := limit.Limit{Max: 1}
 		enter(&l)
-		time.AfterFunc(150*time.Millisecond, func() { l.Leave(retry.Pass{}, answer) })
+		time.AfterFunc(150*time.Millisecond, func() { l.Leave(retry.Pass{}, retry.Exit{Ending: retry.Returned}) })
 		p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(100 * time.Millisecond), Guards: []retry.Guard{&l}}
 		start := time.Now()
 		v, err := retry.Do(t.Context(), p, returns(nil))
@@ -803,7 +210,7 @@ func TestErrLimitedOfOpProvesNothing(t *testing.T) {
 
 // An attempt without a place is tried again, whatever Policy.Classify says of the errors of op.
 func TestRunWithoutAPlace(t *testing.T) {
-	full := &limit.Limit{Start: 1}
+	full := &limit.Limit{Max: 1}
 	enter(full)
 	for _, tt := range []struct {
 		classify retry.Classifier
@@ -830,7 +237,7 @@ func TestRunWithoutAPlace(t *testing.T) {
 // The second attempt finds no place. It has done nothing, whatever the first one did, and
 // the value is still what op has returned last.
 func TestRefusalKeepsTheLastValue(t *testing.T) {
-	l := limit.Limit{Start: 1}
+	l := limit.Limit{Max: 1}
 	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Guards: []retry.Guard{&l}}
 	p.Hooks.Wait = func(context.Context, retry.Attempt) { enter(&l) }
 	v, err := retry.Do(t.Context(), p, returns(retry.Undone(errHiccup)))
@@ -843,7 +250,7 @@ func TestRefusalKeepsTheLastValue(t *testing.T) {
 // A refusal is no load: it takes nothing from the budget that pays for retries of what was
 // sent.
 func TestRefusalsCostABudgetNothing(t *testing.T) {
-	l := &limit.Limit{Start: 1}
+	l := &limit.Limit{Max: 1}
 	budget := &retry.EarnedBudget{}
 	p := retry.Policy{Backoff: retry.Constant(0), Budget: budget, Guards: []retry.Guard{l}}
 	enter(l)
@@ -856,7 +263,7 @@ func TestRefusalsCostABudgetNothing(t *testing.T) {
 	if after := budget.Balance(); after != before {
 		t.Errorf("the balance went from %v to %v", before, after)
 	}
-	l.Leave(retry.Pass{}, answer)
+	l.Leave(retry.Pass{}, retry.Exit{Ending: retry.Returned})
 	for i := range 10 {
 		calls := 0
 		err := retry.Run(t.Context(), p, func(context.Context) error {
@@ -873,7 +280,7 @@ func TestRefusalsCostABudgetNothing(t *testing.T) {
 
 // A place is given back before the backoff, and each attempt takes its own.
 func TestNoPlaceIsHeldWhileARunWaits(t *testing.T) {
-	l := limit.Limit{Start: 3}
+	l := limit.Limit{Max: 3}
 	p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{&l}}
 	p.Hooks.Wait = func(context.Context, retry.Attempt) {
 		if n := l.InFlight(); n != 0 {
@@ -894,7 +301,7 @@ func TestNoPlaceIsHeldWhileARunWaits(t *testing.T) {
 
 // An attempt that a guard behind the limit refuses was not made.
 func TestPlaceComesBackIfALaterGuardRefuses(t *testing.T) {
-	l, full := &limit.Limit{Start: 10}, &limit.Limit{Start: 1}
+	l, full := &limit.Limit{Max: 10}, &limit.Limit{Max: 1}
 	enter(full)
 	p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{l, full}}
 	if err := retry.Run(t.Context(), p, func(context.Context) error { return nil }); !errors.Is(err, limit.ErrLimited) {
@@ -908,79 +315,6 @@ func TestPlaceComesBackIfALaterGuardRefuses(t *testing.T) {
 	}
 }
 
-// hung is a server that does not answer. The client before it ends an attempt by canceling
-// its context, as retryhttp.Transport does: the cause says that time has run out.
-func hung(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func TestCancelForAnAttemptsTimeoutIsAnOverload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limit.Limit{Start: 20}
-		for range 3 {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(retry.ErrAttemptTimeout) })
-			if err := retry.Run(ctx, under(&l), hung); err == nil {
-				t.Error("a server that hangs has answered")
-			}
-		}
-		if got := l.Places(); got != 5 {
-			t.Errorf("Places() = %d after three timeouts of one attempt each, want 5", got) // 20, 20 since it may be chance, 10, 5
-		}
-	})
-}
-
-// A connection with the deadline of ctx often fails before ctx ends.
-func TestErrorAtTheDeadlineIsAnOverload(t *testing.T) {
-	for name, p := range map[string]retry.Policy{"the attempt's": {AttemptTimeout: time.Second}, "the caller's": {}} {
-		synctest.Test(t, func(t *testing.T) {
-			l := limit.Limit{Start: 10, Max: 10}
-			p.MaxAttempts, p.Guards = 1, []retry.Guard{&l}
-			for range 100 {
-				before := l.Places()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_ = retry.Run(ctx, p, func(ctx context.Context) error {
-					deadline, _ := ctx.Deadline()
-					time.Sleep(time.Until(deadline))
-					return errHiccup
-				})
-				cancel()
-				if after := l.Places(); after >= before && before > 1 {
-					t.Fatalf("%s: %d places before and %d after an overload", name, before, after)
-				}
-			}
-		})
-	}
-}
-
-// The deadline of ctx is compared with the policy's clock.
-func TestDeadlineIsOnThePolicysClock(t *testing.T) {
-	clock := clockx.NewVirtual(time.Unix(1e9, 0))
-	for _, tt := range []struct {
-		left time.Duration
-		want int
-	}{{time.Nanosecond, 10}, {0, 5}} {
-		l := limit.Limit{Start: 10}
-		ctx, cancel := clock.WithTimeoutCause(t.Context(), time.Second, context.DeadlineExceeded)
-		p := under(&l)
-		p.Clock = deadlined{clock, tt.left}
-		_, _ = retry.Do(ctx, p, returns(errHiccup))
-		cancel()
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%v before the deadline: Places() = %d after an error, want %d", tt.left, got, tt.want)
-		}
-	}
-}
-
-// deadlined is a clock that shows how long before second 1e9 + 1 it is.
-type deadlined struct {
-	clockx.Clock
-	left time.Duration
-}
-
-func (c deadlined) Now() time.Time { return time.Unix(1e9+1, 0).Add(-c.left) }
-
 // A first try under a limit allocates nothing, and a run no more than without one.
 func TestLimitAllocatesNothing(t *testing.T) {
 	if race.Enabled {
@@ -993,23 +327,26 @@ func TestLimitAllocatesNothing(t *testing.T) {
 	for name, err := range map[string]error{"success": nil, "transient": errHiccup, "throttled": errBusy, "timed out": retry.ErrAttemptTimeout} {
 		p := retry.Policy{Name: "x", Budget: &budget.Token{Capacity: math.MaxInt}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxRetryAfter: 1}
 		want := allocs(p, err)
-		p.Guards = []retry.Guard{&limit.Limit{}}
-		if got := allocs(p, err); got != want || err == nil && got != 0 {
-			t.Errorf("%s: %v allocations, and %v without a limit", name, got, want)
+		for _, g := range []retry.Guard{&limit.Limit{Max: 9}, new(limit.Adaptive)} {
+			p.Guards = []retry.Guard{g}
+			if got := allocs(p, err); got != want || err == nil && got != 0 {
+				t.Errorf("%T, %s: %v allocations, and %v without it", g, name, got, want)
+			}
 		}
 	}
-	l := &limit.Limit{Start: 1}
-	for _, free := range []bool{true, false} {
-		if !free {
-			enter(l)
-		}
-		got := testing.AllocsPerRun(1000, func() {
-			if pass, err := l.Enter(context.Background(), retry.Entry{}); err == nil {
-				l.Leave(pass, noSign)
+	for _, g := range []retry.Guard{&limit.Limit{Max: 1}, &limit.Adaptive{Max: 1}} {
+		for _, free := range []bool{true, false} {
+			if !free {
+				enter(g)
 			}
-		})
-		if got != 0 {
-			t.Errorf("Enter allocates %v times, with a place free: %v", got, free)
+			got := testing.AllocsPerRun(1000, func() {
+				if pass, err := g.Enter(context.Background(), retry.Entry{}); err == nil {
+					g.Leave(pass, retry.Exit{Ending: retry.Canceled})
+				}
+			})
+			if got != 0 {
+				t.Errorf("%T: Enter allocates %v times, with a place free: %v", g, got, free)
+			}
 		}
 	}
 }
@@ -1017,7 +354,9 @@ func TestLimitAllocatesNothing(t *testing.T) {
 // The first try of a run without a limit, and under one.
 func BenchmarkFirstTry(b *testing.B) {
 	op := returns(nil)
-	for name, p := range map[string]retry.Policy{"none": {}, "limit": {Guards: []retry.Guard{&limit.Limit{Start: 1000}}}} {
+	for name, p := range map[string]retry.Policy{
+		"none": {}, "limit": {Guards: []retry.Guard{&limit.Limit{Max: 1000}}}, "adaptive": {Guards: []retry.Guard{new(limit.Adaptive)}},
+	} {
 		b.Run(name+"/alone", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -180,13 +180,13 @@ func step(b byte) (acquire bool, x retry.Exit) {
 }
 
 // enter takes a place of l, and reports whether one was free.
-func enter(l *Limit) (retry.Pass, bool) {
+func enter(l *Adaptive) (retry.Pass, bool) {
 	p, err := l.Enter(context.Background(), retry.Entry{})
 	return p, err == nil
 }
 
 // compare reports where a Limit and the model differ.
-func compare(t *testing.T, l *Limit, m *model, after string, i int) {
+func compare(t *testing.T, l *Adaptive, m *model, after string, i int) {
 	t.Helper()
 	_ = l.Places()
 	s := l.state
@@ -214,7 +214,7 @@ func FuzzModel(f *testing.F) {
 	f.Add([]byte{0, 13, 0, 13, 0, 13, 0, 3, 0, 3}, -1, 2, 3)
 	f.Add([]byte("acegikmoqsuwy{}acegacegacegbdfhbdfh"), 65535, 65534, math.MaxInt)
 	f.Fuzz(func(t *testing.T, steps []byte, start, low, high int) {
-		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
+		l, m := &Adaptive{Start: start, Min: low, Max: high}, newModel(start, low, high)
 		var passes []retry.Pass
 		for i, b := range steps {
 			switch acquire, x := step(b); {
@@ -248,7 +248,7 @@ func TestModelUnderContention(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		start, low, high := r.IntN(200), r.IntN(20), r.IntN(300)
-		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
+		l, m := &Adaptive{Start: start, Min: low, Max: high}, newModel(start, low, high)
 		var passes []retry.Pass
 		for i := range 200 {
 			acquire, x := step(byte(r.Uint32()))

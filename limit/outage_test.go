@@ -167,7 +167,7 @@ func TestOutages(t *testing.T) {
 		fresh func() retry.Guard
 	}{
 		{"none", func() retry.Guard { return nil }},
-		{"limit", func() retry.Guard { return new(limit.Limit) }},
+		{"limit", func() retry.Guard { return new(limit.Adaptive) }},
 		{"throttling", func() retry.Guard { return new(throttling) }},
 		{"breaker", func() retry.Guard { return new(breaker) }},
 	}

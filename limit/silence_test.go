@@ -18,7 +18,7 @@ type waiting interface {
 
 // refusedAfter returns the wait that a refusal asks for which comes so long after two attempts have
 // taken all places, of which none is answered; -1: the attempt is admitted.
-func refusedAfter(l *limit.Limit, allowed, silence time.Duration) time.Duration {
+func refusedAfter(l *limit.Adaptive, allowed, silence time.Duration) time.Duration {
 	began := time.Now()
 	for range 2 {
 		go func() {
@@ -53,7 +53,7 @@ func TestARefusalInASilenceSaysHowLongToWait(t *testing.T) {
 		{"attempts without a deadline", 10 * time.Millisecond, 0, 2 * time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &limit.Limit{Start: 2, Max: 2}
+			l := &limit.Adaptive{Start: 2, Max: 2}
 			p := retry.Policy{Guards: []retry.Guard{l}, AttemptTimeout: tt.allowed, MaxAttempts: 1}
 			for range 2 {
 				if err := retry.Run(t.Context(), p, func(context.Context) error { time.Sleep(tt.answer); return nil }); err != nil {
@@ -73,7 +73,7 @@ func TestARefusalInASilenceSaysHowLongToWait(t *testing.T) {
 // calls fail.
 func TestARunOutlastsASilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &limit.Limit{Start: 2, Max: 2}
+		l := &limit.Adaptive{Start: 2, Max: 2}
 		p := retry.Policy{Guards: []retry.Guard{l}, AttemptTimeout: time.Second, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond}}
 		began := time.Now()
 		serve := func(ctx context.Context) error { // nothing is answered between the first and the fourth second

@@ -31,7 +31,7 @@ func TestStop(t *testing.T) {
 	} {
 		var places int
 		var got float64
-		l := &limit.Limit{Start: tt.start}
+		l := &limit.Adaptive{Start: tt.start}
 		synctest.Test(t, func(t *testing.T) { places, got = stop(l, tt.before, tt.stop, tt.frozen) })
 		t.Logf("%s: %d places, and then %d; %.3f succeed", tt.name, places, l.Places(), got)
 		if got < tt.want {
@@ -46,7 +46,7 @@ func TestStop(t *testing.T) {
 // stop makes 1000 calls a second of 100 ms each to a server that stops after a while.
 // It returns the places at that time, and which of the calls in the 1.7 s after the
 // stop succeeded.
-func stop(l *limit.Limit, before, lasts time.Duration, frozen bool) (places int, succeed float64) {
+func stop(l *limit.Adaptive, before, lasts time.Duration, frozen bool) (places int, succeed float64) {
 	start := time.Now()
 	from := start.Add(before)
 	to := from.Add(lasts)

@@ -139,7 +139,7 @@ func TestObservePerKey(t *testing.T) {
 		}
 		return &budget.Token{Capacity: 10, Cost: 1}
 	}}
-	limits := retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Start: 10} }}
+	limits := retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 10} }}
 	hedges := retry.PerKey[hedge.Hedge]{New: func(key string) *hedge.Hedge {
 		if key == "never" {
 			return &hedge.Hedge{Delay: hedge.Never}

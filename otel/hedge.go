@@ -2,10 +2,10 @@ package otelretry
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/limit"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -114,20 +114,29 @@ func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func(
 	return delays.observe(name, h, opts)
 }
 
-var limits = kind[*limit.Limit]{"retry.limit", "retry.limit",
-	[]gauge[*limit.Limit]{
-		{instrument{"retry.limit.places", "{attempt}", "Attempts that may be in flight."},
-			func(l *limit.Limit) (float64, bool) { return float64(l.Places()), true }, nil},
-		{instrument{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit."},
-			func(l *limit.Limit) (float64, bool) { return float64(l.InFlight()), true }, nil},
-	},
-	func(l *limit.Limit) float64 { return float64(l.InFlight()) / float64(l.Places()) },
+// limiter is a [limit.Limit], a [limit.Adaptive] or another limit of attempts in flight.
+type limiter interface {
+	InFlight() int
+	Places() int
 }
 
-// ObserveLimit reports how many places l has, and how many of them are taken, as the
-// gauges retry.limit.places and retry.limit.in_flight with the attribute retry.limit
-// set to name, until unregister is called. Names and errors are as with
-// [ObserveBudget].
-func ObserveLimit(name string, l *limit.Limit, opts ...Option) (unregister func() error, err error) {
+var limits = kind[limiter]{"retry.limit", "retry.limit",
+	[]gauge[limiter]{
+		{instrument{"retry.limit.places", "{attempt}", "Attempts that may be in flight."},
+			func(l limiter) (float64, bool) { n := l.Places(); return float64(n), n < math.MaxInt }, nil},
+		{instrument{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit."},
+			func(l limiter) (float64, bool) { return float64(l.InFlight()), true }, nil},
+	},
+	func(l limiter) float64 { return float64(l.InFlight()) / float64(l.Places()) },
+}
+
+// ObserveLimit reports how many places l has, such as a [limit.Limit] or a [limit.Adaptive], and
+// how many of them are taken, as the gauges retry.limit.places and retry.limit.in_flight with the
+// attribute retry.limit set to name, until unregister is called. While l limits nothing, it has
+// no number of places to report. Names and errors are as with [ObserveBudget].
+func ObserveLimit(name string, l interface {
+	InFlight() int
+	Places() int
+}, opts ...Option) (unregister func() error, err error) {
 	return limits.observe(name, l, opts)
 }

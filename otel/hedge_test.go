@@ -128,7 +128,7 @@ func TestHedgesOfManyNamesShareOne(t *testing.T) {
 func TestObserveHedgeAndLimit(t *testing.T) {
 	reader := metric.NewManualReader()
 	opt := otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
-	l := &limit.Limit{Start: 7}
+	l := &limit.Limit{Max: 7}
 	if _, err := l.Enter(t.Context(), retry.Entry{}); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func ExampleHedgeHook() {
 }
 
 func ExampleObserveLimit() {
-	users := &limit.Limit{}
+	users := &limit.Limit{Max: 20}
 	unregister, err := otelretry.ObserveLimit("users-api", users)
 	if err != nil {
 		fmt.Println(err)

@@ -11,7 +11,6 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -47,8 +46,8 @@ func ObservePerKey[T any](name string, keys *retry.PerKey[T], opts ...Option) (u
 	switch any((*T)(nil)).(type) {
 	case budget:
 		return budgets.observeParts(name, partsOf[budget](keys), opts)
-	case *limit.Limit:
-		return limits.observeParts(name, partsOf[*limit.Limit](keys), opts)
+	case limiter:
+		return limits.observeParts(name, partsOf[limiter](keys), opts)
 	case *breaker.Breaker:
 		return breakers.observeParts(name, partsOf[*breaker.Breaker](keys), opts)
 	case *hedge.Hedge:

@@ -271,7 +271,7 @@ func TestHedgeTakesAPlace(t *testing.T) {
 			}
 			return reply(ss, in)
 		})
-		l := &limit.Limit{Start: places}
+		l := &limit.Limit{Max: places}
 		budget := &once{}
 		var got hedge.Summary
 		h := &hedge.Hedge{Delay: 5 * time.Millisecond, Budget: budget, Hedged: func(_ context.Context, s hedge.Summary) { got = s }}

@@ -18,7 +18,7 @@ import (
 // be called again. They ask for the wait for which the guard asks, by its [retry.Pass] or its
 // error ([retry.After], also inside [retry.Stop]), or else for one second. The request of a unary call has been read by then.
 //
-//	var places limit.Limit // one for all that shares a bottleneck
+//	var places = limit.Limit{Max: 100} // one for all that shares a bottleneck
 //
 //	guards := []retry.Guard{&places}
 //	s := grpc.NewServer(retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })...)

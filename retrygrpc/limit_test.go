@@ -17,7 +17,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -34,15 +33,15 @@ func under(guards ...retry.Guard) func(string) []retry.Guard {
 	return func(string) []retry.Guard { return guards }
 }
 
-// limitedServer are the options of a server with one limit for all calls.
-func limitedServer(l *limit.Limit) []grpc.ServerOption {
-	guards := []retry.Guard{l}
+// limitedServer are the options of a server with one guard for all calls.
+func limitedServer(g retry.Guard) []grpc.ServerOption {
+	guards := []retry.Guard{g}
 	return retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })
 }
 
-// limitedCall connects a Client, each of whose attempts takes a place.
-func limitedCall(t testing.TB, addr string, p retry.Policy, l *limit.Limit, opts ...grpc.DialOption) *grpc.ClientConn {
-	return dial(t, addr, nil, append((&retrygrpc.Client{Policy: p, Guards: under(l)}).DialOptions(), opts...)...)
+// limitedCall connects a Client, each of whose attempts passes g.
+func limitedCall(t testing.TB, addr string, p retry.Policy, g retry.Guard, opts ...grpc.DialOption) *grpc.ClientConn {
+	return dial(t, addr, nil, append((&retrygrpc.Client{Policy: p, Guards: under(g)}).DialOptions(), opts...)...)
 }
 
 // oneAttempt is a policy of one attempt.
@@ -65,23 +64,50 @@ func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 	}
 }
 
-// wantSign says by what happens to limits of several sizes what a call told them.
-func wantSign(t *testing.T, want string, make func(*limit.Limit)) {
+// wantSign checks what a guard got at the end of a call.
+func wantSign(t *testing.T, want string, make func(*heard)) {
 	t.Helper()
-	places := func(start int) int {
-		l := &limit.Limit{Start: start}
-		make(l)
-		eventually(t, "the place is given back", func() bool { return l.InFlight() == 0 })
-		return l.Places()
+	h := new(heard)
+	make(h)
+	if got := h.sign(t); got != want {
+		t.Errorf("the guard got %s, want %s", got, want)
 	}
-	signs := map[[3]int]string{
-		{2, 4, 100}: "an answer", {1, 4, 100}: "nothing", {1, 2, 50}: "an overload",
-		{1, 2, 100}: "a timeout", // with few places each one is an overload, with many one is not
+}
+
+// heard is a Limit without a bound that remembers how attempts have ended.
+type heard struct {
+	limit.Limit
+	mu    sync.Mutex
+	exits []retry.Exit
+}
+
+func (h *heard) Leave(p retry.Pass, x retry.Exit) {
+	h.mu.Lock()
+	h.exits = append(h.exits, x)
+	h.mu.Unlock()
+	h.Limit.Leave(p, x)
+}
+
+// sign returns what the only call said.
+func (h *heard) sign(t *testing.T) string {
+	t.Helper()
+	eventually(t, "the place is given back", func() bool { return h.InFlight() == 0 })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.exits) != 1 {
+		t.Fatalf("%d calls have ended, want one", len(h.exits))
 	}
-	effect := [3]int{places(1), places(4), places(100)}
-	if got := signs[effect]; got != want {
-		t.Errorf("the limit got %q (places %d), want %q", got, effect, want)
+	switch x := h.exits[0]; {
+	case x.Ending == retry.Expired, x.Ending == retry.Returned && x.Verdict.Class == retry.TimedOut:
+		return "a timeout"
+	case x.Ending != retry.Returned:
+		return "nothing"
+	case x.Verdict.Err == nil, x.Verdict.IsAnswer(), x.Verdict.Class == retry.Permanent && !x.Verdict.Refused:
+		return "an answer"
+	case x.Verdict.Class == retry.Throttled:
+		return "an overload"
 	}
+	return "nothing"
 }
 
 // Without a place nothing is sent, and the call is repeated, whatever the method.
@@ -243,7 +269,7 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.h)
 			t.Run("unary", func(t *testing.T) {
-				wantSign(t, test.want, func(l *limit.Limit) {
+				wantSign(t, test.want, func(l *heard) {
 					ctx, cancel := test.ctx()
 					defer cancel()
 					if _, err := call(ctx, limitedCall(t, s.addr, oneAttempt, l), get); status.Code(err) != test.code {
@@ -252,7 +278,7 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 				})
 			})
 			t.Run("stream", func(t *testing.T) {
-				wantSign(t, test.want, func(l *limit.Limit) {
+				wantSign(t, test.want, func(l *heard) {
 					ctx, cancel := test.ctx()
 					defer cancel()
 					cs, err := open(ctx, limitedCall(t, s.addr, oneAttempt, l), list)
@@ -272,7 +298,7 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		gone := listen(t)
 		gone.Close()
-		wantSign(t, "nothing", func(l *limit.Limit) {
+		wantSign(t, "nothing", func(l *heard) {
 			_, err := open(within(t), limitedCall(t, gone.Addr().String(), oneAttempt, l), list)
 			if status.Code(err) != codes.Unavailable {
 				t.Errorf("error %v", err)
@@ -283,7 +309,7 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 		refuse := grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
 			return nil, fail(codes.ResourceExhausted)
 		})
-		wantSign(t, "an answer", func(l *limit.Limit) { // as a message that is too large to be sent
+		wantSign(t, "an answer", func(l *heard) { // as a message that is too large to be sent
 			_, err := open(within(t), limitedCall(t, "nowhere", oneAttempt, l, refuse), list)
 			if status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("error %v", err)
@@ -293,7 +319,7 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 	t.Run("no connection before the deadline", func(t *testing.T) {
 		gone := listen(t)
 		gone.Close()
-		wantSign(t, "a timeout", func(l *limit.Limit) {
+		wantSign(t, "a timeout", func(l *heard) {
 			ctx, cancel := soon()
 			defer cancel()
 			_, err := open(ctx, limitedCall(t, gone.Addr().String(), oneAttempt, l), list, grpc.WaitForReady(true))
@@ -305,8 +331,8 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 	t.Run("the attempt's timeout", func(t *testing.T) {
 		s := serve(t, hang)
 		p := retry.Policy{MaxAttempts: 1, AttemptTimeout: 50 * time.Millisecond}
-		wantSign(t, "a timeout", func(l *limit.Limit) { _, _ = call(within(t), limitedCall(t, s.addr, p, l), get) })
-		wantSign(t, "a timeout", func(l *limit.Limit) {
+		wantSign(t, "a timeout", func(l *heard) { _, _ = call(within(t), limitedCall(t, s.addr, p, l), get) })
+		wantSign(t, "a timeout", func(l *heard) {
 			cs, err := open(within(t), limitedCall(t, s.addr, p, l), list)
 			if err == nil {
 				_, err = all(cs)
@@ -316,39 +342,6 @@ func TestGuardsLearnFromCalls(t *testing.T) {
 			}
 		})
 	})
-}
-
-// One of two backends hangs. The prompt answers of the other excuse its timeouts.
-func TestGuardsGetPromptAnswers(t *testing.T) {
-	for took, want := range map[time.Duration]int{500 * time.Millisecond: 12, 501 * time.Millisecond: 11} {
-		synctest.Test(t, func(t *testing.T) {
-			l := &limit.Limit{Start: 12, Max: 12}
-			for range 11 {
-				take(t, l) // others are underway
-			}
-			answer := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
-				select {
-				case <-ctx.Done():
-					return status.FromContextError(ctx.Err()).Err()
-				case <-time.After(took):
-					return nil
-				}
-			}
-			c := &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second}, Guards: under(l)}
-			options := append(c.DialOptions(), grpc.WithChainUnaryInterceptor(answer), grpc.WithTransportCredentials(insecure.NewCredentials()))
-			cc, err := grpc.NewClient("passthrough:///users", options...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cc.Close()
-			for _, took = range []time.Duration{took, time.Hour, time.Hour} {
-				_ = cc.Invoke(t.Context(), "/users/Get", nil, nil)
-			}
-			if got := l.Places(); got != want {
-				t.Errorf("%d places after an answer and two timeouts, want %d", got, want)
-			}
-		})
-	}
 }
 
 // A stream holds its place until it ends, however it ends.
@@ -466,11 +459,11 @@ func TestGuardsByTarget(t *testing.T) {
 	}
 }
 
-// Whatever panics or exits below, the place is given back, with no sign.
+// Whatever panics or exits below, the place is given back.
 func TestGuardsAndPanicsBelow(t *testing.T) {
 	s := serve(t, failing(0, nil))
 	for name, end := range map[string]func(){"panic": func() { panic("below") }, "exit": runtime.Goexit} {
-		l := &limit.Limit{Start: 1}
+		l := &limit.Limit{Max: 1}
 		cc := limitedCall(t, s.addr, oneAttempt, l,
 			grpc.WithChainUnaryInterceptor(func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
 				end()
@@ -482,9 +475,7 @@ func TestGuardsAndPanicsBelow(t *testing.T) {
 			}))
 		for _, begin := range methods {
 			<-aside(func() { _ = begin(within(t), cc) })
-			if l.InFlight() != 0 || l.Places() != 1 {
-				t.Errorf("%s: %d of %d places are taken", name, l.InFlight(), l.Places())
-			}
+			wantInFlight(t, l, 0, name)
 		}
 	}
 }
@@ -626,7 +617,7 @@ func TestLimitServerSigns(t *testing.T) {
 	} {
 		for _, kind := range []string{"unary", "stream"} {
 			t.Run(test.name+", "+kind, func(t *testing.T) {
-				wantSign(t, test.want, func(l *limit.Limit) {
+				wantSign(t, test.want, func(l *heard) {
 					entered := false
 					addr, calls := healthServer(t, func(ctx context.Context) error {
 						entered = true
@@ -818,7 +809,7 @@ func TestLimitServerByCaller(t *testing.T) {
 
 // However many calls end however they end, no place is lost on either side.
 func TestLimitLosesNoPlace(t *testing.T) {
-	client, inner := &limit.Limit{Start: 4}, &limit.Limit{Start: 3, Min: 2}
+	client, inner := &limit.Limit{Max: 4}, &limit.Limit{Max: 3}
 	s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
 		switch n % 5 {
 		case 0:

@@ -273,12 +273,12 @@ func TestAnOuterRunMayRepeatAnAnswer(t *testing.T) {
 }
 
 // TestTimeoutIsADeadline: code below that looks at its context sees a timeout and no
-// cancel. A limit counts an overload.
+// cancel, and guards that the attempt has expired.
 func TestTimeoutIsADeadline(t *testing.T) {
 	clock := clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 	p := four()
-	l := &limit.Limit{Start: 10}
-	p.AttemptTimeout, p.Clock, p.Guards = time.Minute, clock, []retry.Guard{l}
+	w := new(watched)
+	p.AttemptTimeout, p.Clock, p.Guards = time.Minute, clock, []retry.Guard{w}
 	hang := func(ctx context.Context) (grpc.ClientStream, error) {
 		if _, ok := ctx.Deadline(); ok {
 			t.Error("grpc would send this deadline, and end the stream")
@@ -303,12 +303,16 @@ func TestTimeoutIsADeadline(t *testing.T) {
 			return hang(ctx)
 		}))...)
 	for name, begin := range methods {
-		before := l.Places()
 		if err := begin(t.Context(), cc); status.Code(err) != codes.DeadlineExceeded || !errors.Is(err, retry.ErrAttemptTimeout) {
 			t.Errorf("%s: error = %v", name, err)
 		}
-		if l.Places() >= before && before > 1 {
-			t.Errorf("%s: %d places of %d are left", name, l.Places(), before)
+	}
+	if n := len(w.exits); n != 4*len(methods) {
+		t.Errorf("a guard saw %d attempts end, want %d", n, 4*len(methods))
+	}
+	for _, x := range w.exits {
+		if x.Ending != retry.Expired {
+			t.Errorf("a guard got that an attempt was %s", facts(x))
 		}
 	}
 	if clock.Pending() != 0 {

@@ -16,7 +16,7 @@ import (
 func ExampleTransport_guards() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "Ada") }))
 	defer server.Close()
-	var hosts retry.PerKey[limit.Limit]
+	hosts := retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 100} }}
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Millisecond)},
 		Guards: func(r *http.Request) []retry.Guard { return []retry.Guard{hosts.For(r.URL.Host)} },

@@ -15,7 +15,7 @@ import (
 // asks, by its [retry.Pass] or its error ([retry.After], also inside [retry.Stop]), or else one
 // second.
 //
-//	var places limit.Limit // one for all that shares a bottleneck
+//	var places = limit.Limit{Max: 100} // one for all that shares a bottleneck
 //
 //	guards := []retry.Guard{&places}
 //	handler := retryhttp.LimitHandler(mux, func(*http.Request) []retry.Guard { return guards })
@@ -27,7 +27,7 @@ import (
 // The guards are left when h returns or panics, so those of a WebSocket handler when it
 // ends. The request's context says what they get: the handler's time has expired, the caller
 // has hung up, or else it has returned. Put [DeadlineHandler] around it: without a deadline
-// nothing makes a limit fall. A status says nothing, because handlers refuse callers for
+// a limit.Adaptive learns nothing. A status says nothing, because handlers refuse callers for
 // reasons other than the load.
 //
 // h gets the server's own ResponseWriter and request.

@@ -23,9 +23,9 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// under is a Transport that makes one attempt, under l.
-func under(base http.RoundTripper, l *limit.Limit) *retryhttp.Transport {
-	return &retryhttp.Transport{Base: base, Policy: retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{l}}}
+// under is a Transport that makes one attempt, under g.
+func under(base http.RoundTripper, g retry.Guard) *retryhttp.Transport {
+	return &retryhttp.Transport{Base: base, Policy: retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{g}}}
 }
 
 // take takes a place of l.
@@ -39,7 +39,7 @@ func take(t testing.TB, l *limit.Limit) {
 // give gives a place of l back, with no sign.
 func give(l *limit.Limit) { l.Leave(retry.Pass{}, retry.Exit{}) }
 
-// sign is what an attempt says to a limit.
+// sign is what the end of an attempt says to a guard.
 type sign string
 
 const (
@@ -49,6 +49,32 @@ const (
 	timedOut sign = "a timeout"
 )
 
+// listening is a Limit without a bound that remembers how attempts have ended.
+type listening struct {
+	limit.Limit
+	mu    sync.Mutex
+	exits []retry.Exit
+}
+
+func (h *listening) Leave(p retry.Pass, x retry.Exit) {
+	h.mu.Lock()
+	h.exits = append(h.exits, x)
+	h.mu.Unlock()
+	h.Limit.Leave(p, x)
+}
+
+// only returns how the only attempt has ended.
+func (h *listening) only(t *testing.T) retry.Exit {
+	t.Helper()
+	eventually(t, "a place is lost", func() bool { return h.InFlight() == 0 })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.exits) != 1 {
+		t.Fatalf("%d attempts have ended, want one", len(h.exits))
+	}
+	return h.exits[0]
+}
+
 func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 	t.Helper()
 	if got := l.InFlight(); got != want {
@@ -56,34 +82,28 @@ func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 	}
 }
 
-// signOf says by what happens to limits of several sizes which sign a request gave.
-func signOf(t *testing.T, send func(*limit.Limit)) sign {
+// signOf returns which sign a request gave.
+func signOf(t *testing.T, send func(*listening)) sign {
 	t.Helper()
-	places := func(start int) int {
-		l := &limit.Limit{Start: start}
-		send(l)
-		eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
-		return l.Places()
-	}
-	switch got := [3]int{places(1), places(4), places(100)}; got {
-	case [3]int{2, 4, 100}:
-		return answered
-	case [3]int{1, 2, 50}:
-		return overload
-	case [3]int{1, 2, 100}: // with few places each one is an overload, with many one is not
+	h := new(listening)
+	send(h)
+	switch x := h.only(t); {
+	case x.Ending == retry.Expired, x.Ending == retry.Returned && x.Verdict.Class == retry.TimedOut:
 		return timedOut
-	case [3]int{1, 4, 100}:
+	case x.Ending != retry.Returned:
 		return noSign
-	default:
-		t.Fatalf("no sign has this effect: %d", got)
-		return ""
+	case x.Verdict.Err == nil, x.Verdict.IsAnswer(), x.Verdict.Class == retry.Permanent && !x.Verdict.Refused:
+		return answered
+	case x.Verdict.Class == retry.Throttled:
+		return overload
 	}
+	return noSign
 }
 
-func wantSign(t *testing.T, want sign, send func(*limit.Limit)) {
+func wantSign(t *testing.T, want sign, send func(*listening)) {
 	t.Helper()
 	if got := signOf(t, send); got != want {
-		t.Errorf("the limit got %s, want %s", got, want)
+		t.Errorf("the guard got %s, want %s", got, want)
 	}
 }
 
@@ -208,95 +228,54 @@ func TestLimitSigns(t *testing.T) {
 			for name, finish := range map[string]func(*http.Response){
 				"read": func(resp *http.Response) { _, _ = io.Copy(io.Discard, resp.Body) }, "closed": func(*http.Response) {},
 			} {
-				if got := signOf(t, func(l *limit.Limit) {
+				if got := signOf(t, func(l *listening) {
 					rt := under(s.base, l)
 					rt.Policy.Classify = test.classify
 					resp := mustDo(t, rt, request(t, "GET", s.URL+"/users?key=1", nil))
 					finish(resp)
 					resp.Body.Close()
 				}); got != test.want {
-					t.Errorf("%s: the limit got %s, want %s", name, got, test.want)
+					t.Errorf("%s: the guard got %s, want %s", name, got, test.want)
 				}
 			}
 		})
 	}
 }
 
-// One of two backends hangs. The answers of the other excuse its timeouts, if they come
-// within half of the time they have.
-func TestLimitAndPromptAnswers(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		timeout  time.Duration // of the Transport's attempts
-		deadline time.Duration // of the caller
-		took     time.Duration // by the answer
-		places   int
-	}{
-		{"half of AttemptTimeout", time.Second, time.Hour, 500 * time.Millisecond, 12},
-		{"more than half", time.Second, time.Hour, 501 * time.Millisecond, 11},
-		{"half of the caller's time", time.Hour, time.Second, 500 * time.Millisecond, 12},
-		{"more than half of it", time.Hour, time.Second, 501 * time.Millisecond, 11},
-		{"half of the only limit", 0, time.Second, 500 * time.Millisecond, 12},
-		{"more than half of the only limit", 0, time.Second, 501 * time.Millisecond, 11},
+// A guard gets how long an attempt took, and how long it had.
+func TestGuardsGetTheTimes(t *testing.T) {
+	const took = 300 * time.Millisecond
+	for _, tt := range []struct{ timeout, deadline, want time.Duration }{
+		{time.Second, time.Hour, time.Second},
+		{time.Hour, time.Second, time.Second},
+		{0, time.Second, time.Second},
+		{time.Second, 0, time.Second},
+		{0, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &limit.Limit{Start: 12, Max: 12}
-			for range 11 {
-				take(t, l) // others are underway
+			h := new(listening)
+			rt := under(tripper(func(*http.Request) (*http.Response, error) {
+				time.Sleep(took)
+				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+			}), h)
+			rt.Policy.AttemptTimeout = tt.timeout
+			ctx, cancel := t.Context(), func() {}
+			if tt.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, tt.deadline)
 			}
-			took := tt.took
-			base := tripper(func(req *http.Request) (*http.Response, error) {
-				select {
-				case <-req.Context().Done():
-					return nil, context.Cause(req.Context())
-				case <-time.After(took):
-					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-				}
-			})
-			transport := under(base, l)
-			transport.Policy.AttemptTimeout = tt.timeout
-			send := func() {
-				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-				defer cancel()
-				req, _ := http.NewRequestWithContext(ctx, "GET", "http://users/", nil)
-				if resp, err := transport.RoundTrip(req); err == nil {
-					resp.Body.Close()
-				}
-			}
-			send()
-			took = 2 * time.Hour
-			send()
-			send()
-			if got := l.Places(); got != tt.places {
-				t.Errorf("%s: %d places after an answer and two timeouts, want %d", tt.name, got, tt.places)
+			defer cancel()
+			mustDo(t, rt, request(t, "GET", "http://users/", nil).WithContext(ctx)).Body.Close()
+			if x := h.only(t); x.Took != took || x.Allowed != tt.want {
+				t.Errorf("%v, %v: it took %v of %v, want %v of %v", tt.timeout, tt.deadline, x.Took, x.Allowed, took, tt.want)
 			}
 		})
 	}
-}
-
-// Without a limit on its time an answer is not Prompt, even if it takes no time.
-func TestLimitAndAnswersWithoutADeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &limit.Limit{Start: 12, Max: 12}
-		for range 11 {
-			take(t, l)
-		}
-		mustDo(t, under(tripper(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-		}), l), request(t, "GET", "http://users/", nil)).Body.Close()
-		for range 2 {
-			l.Leave(retry.Pass{}, retry.Exit{Ending: retry.Expired})
-		}
-		if got := l.Places(); got != 11 {
-			t.Errorf("%d places after an answer and two timeouts, want 11", got)
-		}
-	})
 }
 
 // Classify judges responses from status 400 on.
 func TestLimitJudgesStatuses(t *testing.T) {
 	for code, want := range map[int]sign{399: answered, 400: overload} {
-		wantSign(t, want, func(l *limit.Limit) {
+		wantSign(t, want, func(l *listening) {
 			rt := under(tripper(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: code, Body: http.NoBody}, nil
 			}), l)
@@ -331,7 +310,7 @@ func TestLimitSignsOfErrors(t *testing.T) {
 			name = "in the body, "
 		}
 		// send reads what comes under ctx.
-		send := func(t *testing.T, l *limit.Limit, s *server, ctx context.Context) {
+		send := func(t *testing.T, l *listening, s *server, ctx context.Context) {
 			resp, err := client(under(s.base, l)).Do(request(t, "GET", s.URL, nil).WithContext(ctx))
 			if err == nil {
 				_, err = io.ReadAll(resp.Body)
@@ -343,7 +322,7 @@ func TestLimitSignsOfErrors(t *testing.T) {
 		}
 		t.Run(name+"deadline", func(t *testing.T) {
 			s := serve(t, stuck(nil, text))
-			wantSign(t, timedOut, func(l *limit.Limit) {
+			wantSign(t, timedOut, func(l *listening) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				send(t, l, s, ctx)
@@ -351,7 +330,7 @@ func TestLimitSignsOfErrors(t *testing.T) {
 		})
 		t.Run(name+"cancel", func(t *testing.T) {
 			s := serve(t, stuck(nil, text))
-			wantSign(t, noSign, func(l *limit.Limit) {
+			wantSign(t, noSign, func(l *listening) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(50*time.Millisecond, cancel)
 				send(t, l, s, ctx)
@@ -365,12 +344,12 @@ func TestLimitSignsOfErrors(t *testing.T) {
 				}
 				panic(http.ErrAbortHandler)
 			})
-			wantSign(t, noSign, func(l *limit.Limit) { send(t, l, s, t.Context()) })
+			wantSign(t, noSign, func(l *listening) { send(t, l, s, t.Context()) })
 		})
 	}
 	t.Run("attempt timeout", func(t *testing.T) {
 		s := serve(t, stuck(nil, ""))
-		wantSign(t, timedOut, func(l *limit.Limit) {
+		wantSign(t, timedOut, func(l *listening) {
 			rt := under(s.base, l)
 			rt.Policy.AttemptTimeout = 50 * time.Millisecond
 			if _, err := client(rt).Do(request(t, "GET", s.URL, nil)); !errors.Is(err, retry.ErrAttemptTimeout) {
@@ -381,7 +360,7 @@ func TestLimitSignsOfErrors(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		gone := httptest.NewServer(nil)
 		gone.Close()
-		wantSign(t, noSign, func(l *limit.Limit) {
+		wantSign(t, noSign, func(l *listening) {
 			if _, err := client(under(nil, l)).Do(request(t, "GET", gone.URL, nil)); err == nil {
 				t.Error("no error")
 			}
@@ -394,7 +373,7 @@ func TestLimitSignsOfErrors(t *testing.T) {
 			defer base.CloseIdleConnections()
 			handler := stuck(nil, "a part")
 			url := network.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(1, w, r) }))
-			wantSign(t, timedOut, func(l *limit.Limit) {
+			wantSign(t, timedOut, func(l *listening) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				resp, err := client(under(base, l)).Do(request(t, "GET", url, nil).WithContext(ctx))
@@ -444,7 +423,7 @@ func TestLimitAfterAnUpgrade(t *testing.T) {
 	wantInFlight(t, l, 0, "after Close")
 }
 
-// Whatever panics or exits, the place is given back, with no sign.
+// Whatever panics or exits, the place is given back.
 func TestLimitAndPanics(t *testing.T) {
 	bad := func(error) retry.Class { panic("Classify") }
 	answers := func(code int, body io.ReadCloser) tripper {
@@ -466,7 +445,7 @@ func TestLimitAndPanics(t *testing.T) {
 		"the context is done in the midst": {answers(200, io.NopCloser(strings.NewReader("x"))), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &limit.Limit{Start: 4}
+			l := new(listening)
 			rt := under(tt.base, l)
 			rt.Policy.Classify = tt.classify
 			ctx, cancel := context.WithCancel(t.Context())
@@ -489,10 +468,7 @@ func TestLimitAndPanics(t *testing.T) {
 				}
 			}()
 			<-done
-			eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
-			if got := l.Places(); got != 4 {
-				t.Errorf("%d places, want 4", got)
-			}
+			l.only(t)
 		})
 	}
 	if !closed {
@@ -546,7 +522,7 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // A body that is closed after the deadline came too late, whoever notices that first.
 func TestLimitClosedTooLate(t *testing.T) {
-	wantSign(t, timedOut, func(l *limit.Limit) {
+	wantSign(t, timedOut, func(l *listening) {
 		ctx := &spied{Context: t.Context(), done: make(chan struct{})}
 		resp, err := under(tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("x"))}, nil
@@ -611,7 +587,7 @@ func TestLimitAndAHedge(t *testing.T) {
 		close(second)
 		_, _ = io.WriteString(w, "quick")
 	})
-	l := &limit.Limit{Start: 2}
+	l := &limit.Limit{Max: 2}
 	h := &hedge.Hedge{Delay: time.Millisecond}
 	rt := s.transport(quick)
 	rt.Policy.Guards, rt.Hedge = []retry.Guard{l}, func(string) *hedge.Hedge { return h }
@@ -621,9 +597,6 @@ func TestLimitAndAHedge(t *testing.T) {
 	}
 	<-second
 	wantInFlight(t, l, 0, "after both copies")
-	if got := l.Places(); got != 2 {
-		t.Errorf("%d places, want 2", got)
-	}
 }
 
 // JSON holds its place until the body is read, and Download until its caller has.
@@ -656,8 +629,8 @@ func TestJSONAndDownloadUnderALimit(t *testing.T) {
 
 // However many requests end however they end, no place is lost.
 func TestLimitLosesNoPlace(t *testing.T) {
-	l := &limit.Limit{Start: 4}
-	inner := &limit.Limit{Start: 3, Min: 2}
+	l := &limit.Limit{Max: 4}
+	inner := &limit.Limit{Max: 3}
 	handler := retryhttp.LimitHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
@@ -871,7 +844,7 @@ func (u unreadable) Read([]byte) (int, error) {
 // What the end of a handler means to its limit.
 func TestLimitHandlerSigns(t *testing.T) {
 	// serve sends a request to a handler under a limit, whose context has that end.
-	serve := func(t *testing.T, l *limit.Limit, ctx context.Context, h http.HandlerFunc) {
+	serve := func(t *testing.T, l *listening, ctx context.Context, h http.HandlerFunc) {
 		defer func() { _ = recover() }()
 		retryhttp.LimitHandler(h, func(*http.Request) []retry.Guard { return []retry.Guard{l} }).ServeHTTP(
 			httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
@@ -894,12 +867,12 @@ func TestLimitHandlerSigns(t *testing.T) {
 			}, wait, noSign},
 			{"panics", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, noSign},
 		} {
-			if got := signOf(t, func(l *limit.Limit) {
+			if got := signOf(t, func(l *listening) {
 				ctx, cancel := test.ctx()
 				defer cancel()
 				serve(t, l, ctx, test.h)
 			}); got != test.want {
-				t.Errorf("%s: the limit got %s, want %s", test.name, got, test.want)
+				t.Errorf("%s: the guard got %s, want %s", test.name, got, test.want)
 			}
 		}
 	})
@@ -960,18 +933,17 @@ func TestLimitHandlerHoldsThePlace(t *testing.T) {
 	}
 }
 
-// A handler that comes too late for its caller shrinks the limit.
+// A handler that comes too late for its caller has expired.
 func TestLimitHandlerInADeadlineHandler(t *testing.T) {
-	l := &limit.Limit{Start: 4}
+	h := new(listening)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	s := httptest.NewServer(retryhttp.DeadlineHandler(retryhttp.LimitHandler(slow, func(*http.Request) []retry.Guard { return []retry.Guard{l} }), "X-Timeout-Ms", 20*time.Millisecond))
+	s := httptest.NewServer(retryhttp.DeadlineHandler(retryhttp.LimitHandler(slow, func(*http.Request) []retry.Guard { return []retry.Guard{h} }), "X-Timeout-Ms", 20*time.Millisecond))
 	defer s.Close()
 	read(t, mustDo(t, http.DefaultTransport, request(t, "GET", s.URL, nil)))
-	eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
-	if got := l.Places(); got != 2 {
-		t.Errorf("%d places, want 2", got)
+	if x := h.only(t); x.Ending != retry.Expired {
+		t.Errorf("the guard got %v, want that it has expired", x.Ending)
 	}
 }

@@ -108,7 +108,7 @@ func newScenario(o *options) *scenario {
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
 		param{"gateway", &x.Gateway, 0, 86400, "", "`time` after which a gateway before the server answers 503; 0: there is none"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
-		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
+		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Adaptive around its attempts: `START,MIN,MAX` places"},
 		param{"quota", &x.Quota.Rate, 0, fast, "", "requests allowed, as many at once as in a second; beyond it 429: a `rate`; 0: no quota"},
 		param{"pace", &x.paced, 0, 0, "", "each process has a pace.Pace around its attempts, which is told its part of -quota"},
 		param{"hedge", &x.hedge, 0, 0, "", "a second request runs beside one that takes longer than a `delay`, or than most: adaptive"},
@@ -159,7 +159,7 @@ func (x *scenario) check(o *options) error {
 		if len(x.limits) != 3 || x.limits[1] > x.limits[0] || x.limits[0] > x.limits[2] {
 			return wrong("-limit: want START,MIN,MAX places, with MIN ≤ START ≤ MAX, such as 20,1,1000")
 		}
-		l := limit.Limit{Start: x.limits[0], Min: x.limits[1], Max: x.limits[2]}
+		l := limit.Adaptive{Start: x.limits[0], Min: x.limits[1], Max: x.limits[2]}
 		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &l }})
 	}
 	if x.paced {

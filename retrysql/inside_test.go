@@ -336,7 +336,7 @@ func TestSavepointsEnterNoGuards(t *testing.T) {
 		for _, clients := range []int{1, 20} {
 			synctest.Test(t, func(t *testing.T) {
 				begin, done := time.Now(), make(chan error)
-				p := retry.Policy{Guards: []retry.Guard{&limit.Limit{Start: clients, Max: clients}}, Backoff: retry.Constant(time.Second)}
+				p := retry.Policy{Guards: []retry.Guard{&limit.Limit{Max: clients}}, Backoff: retry.Constant(time.Second)}
 				for range clients {
 					go func() {
 						done <- tt.outer(t.Context(), p, func(ctx context.Context) error {

@@ -38,7 +38,7 @@ func TestExample(t *testing.T) {
 // place is free.
 func TestExampleOfGuards(t *testing.T) {
 	h := retrytest.New(t, retry.Policy{
-		Guards:  []retry.Guard{&limit.Limit{Start: 1, Max: 1}},
+		Guards:  []retry.Guard{&limit.Limit{Max: 1}},
 		Backoff: retry.Exponential{Base: 100 * time.Millisecond, Jitter: retry.NoJitter},
 	})
 	leave, err := h.Policy.Admit(t.Context(), retry.Entry{}) // another attempt has the place

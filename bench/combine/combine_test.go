@@ -128,7 +128,7 @@ func newWorld(seed uint64) *world {
 		w.hedges = newTally(w, "the hedges' budget", one[retry.Budget](w, "hedges' budget", generous{}, generous{}, new(budget.Token)))
 		w.hedge.Budget = w.hedges
 	}
-	w.limit = &limit.Limit{Start: one(w, "places", 1, 2, 5)}
+	w.limit = &limit.Limit{Max: one(w, "places", 1, 2, 5)}
 	switch w.draw("clock", 4) {
 	case 0:
 		w.clock = &clock{w, clockx.System()}

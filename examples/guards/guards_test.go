@@ -58,7 +58,7 @@ func TestPacesGoBeforeLimits(t *testing.T) {
 		{"limit, pace", func(p *pace.Pace, l *limit.Limit) []retry.Guard { return []retry.Guard{l, p} }, 6},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pace, places := &pace.Pace{Quota: 20}, &limit.Limit{Start: 6, Min: 6, Max: 6}
+			pace, places := &pace.Pace{Quota: 20}, &limit.Limit{Max: 6}
 			policy := retry.Policy{Guards: tt.guards(pace, places), Backoff: retry.Exponential{Jitter: retry.NoJitter}}
 			pace.Hold(time.Second) // the server has said that the quota is used up
 			var wg sync.WaitGroup
@@ -552,7 +552,7 @@ func TestPatienceOfAHandler(t *testing.T) {
 
 // A stream is in flight until it is closed. One that could not be opened is not.
 func TestStreamHoldsItsPlace(t *testing.T) {
-	places := &limit.Limit{Start: 1, Max: 1}
+	places := &limit.Limit{Max: 1}
 	h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{places}, Backoff: retry.Constant(time.Second)})
 	dials := 0
 	dial := func(context.Context) (io.ReadCloser, error) {

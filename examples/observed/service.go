@@ -39,7 +39,7 @@ func newService(url string, page *retrydebug.Recorder) (*service, error) {
 	s := &service{
 		url:    url,
 		slow:   &hedge.Hedge{Hedged: otelretry.HedgeHook()},
-		places: &limit.Limit{Start: 100, Min: 50},
+		places: &limit.Limit{Max: 100},
 		orders: &limit.Limit{Max: 1},
 		down:   &breaker.Breaker{},
 	}

@@ -30,8 +30,8 @@ type observed interface {
 // while a ledger restarts. A balance is hedged. Each method has a limit of its own, because
 // what fills the ledgers with transfers must not keep balances out.
 func withRetry(budget observed, limited bool, hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-	places := &retry.PerKey[limit.Limit]{New: func(method string) *limit.Limit {
-		l := &limit.Limit{Start: 64, Min: 8, Max: 512}
+	places := &retry.PerKey[limit.Adaptive]{New: func(method string) *limit.Adaptive {
+		l := &limit.Adaptive{Start: 64, Min: 8, Max: 512}
 		page.ObserveLimit(method, l)
 		return l
 	}}

@@ -14,7 +14,7 @@ import (
 // guards are what stands around each attempt, in every process one, and what a call
 // must remember of it: beside the calls, since most runs have none.
 type guards struct {
-	limits  []*limit.Limit
+	limits  []*limit.Adaptive
 	hedgers []*hedging.Rules
 	pacers  []*pacing.Pacer[int32]
 	guarded []guarded // the calls; nil without guards
@@ -22,7 +22,7 @@ type guards struct {
 
 // guarded is a call's guards, and what its attempt is, with hedges.
 type guarded struct {
-	limit  *limit.Limit
+	limit  *limit.Adaptive
 	passes [2]retry.Pass // of the limit: the attempt's, and the hedge's
 	pacer  *pacing.Pacer[int32]
 	turn   *pacing.Turn[int32]
@@ -34,7 +34,7 @@ type guarded struct {
 
 func (s *service) guard() {
 	if s.Limit != nil {
-		s.limits = make([]*limit.Limit, s.Processes)
+		s.limits = make([]*limit.Adaptive, s.Processes)
 	}
 	if s.Hedge {
 		s.hedgers = make([]*hedging.Rules, s.Processes)
@@ -50,7 +50,7 @@ func (s *service) guard() {
 // guardProcess gives a process guards that nobody has used.
 func (s *service) guardProcess(process int) {
 	if s.limits != nil {
-		s.limits[process] = &limit.Limit{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max}
+		s.limits[process] = &limit.Adaptive{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max}
 	}
 	if s.pacers != nil {
 		s.pacers[process] = new(pacing.Pacer[int32])

@@ -50,7 +50,7 @@ func TestLostAnswersRefuseFewCalls(t *testing.T) {
 		for seed := range seeds(3) {
 			x := tt.Service
 			x.Rate, x.Latency, x.Timeout, x.Duration = 1000, 100*ms, time.Second, 2*time.Minute
-			x.Limit, x.Seed = &limit.Limit{}, seed
+			x.Limit, x.Seed = &limit.Adaptive{}, seed
 			r := x.Run(once)
 			whole, last := share(r, 0, 2*time.Minute), share(r, time.Minute, 2*time.Minute)
 			t.Logf("%s, seed %d: %.3f, and %.3f in the second minute", tt.name, seed, whole, last)
@@ -70,7 +70,7 @@ func TestLimitOfAQueue(t *testing.T) {
 		for seed := range uint64(3) {
 			r := storm.Service{
 				Rate: 200 * tt.load, Workers: 10, Latency: 50 * ms, Exponential: true, Timeout: time.Second,
-				Limit: &limit.Limit{}, Seed: seed,
+				Limit: &limit.Adaptive{}, Seed: seed,
 			}.Run(once)
 			t.Logf("load %v, seed %d: %.3f", tt.load, seed, r.Success())
 			if got := r.Success(); got < tt.want {
@@ -101,7 +101,7 @@ func TestOverloadForLong(t *testing.T) {
 		for seed := range seeds(2) {
 			x := tt.Service
 			x.Workers, x.Latency, x.Timeout, x.Duration = 10, 50*ms, time.Second, minutes
-			x.Limit, x.Seed, x.Timed = &limit.Limit{}, seed, minutes/2
+			x.Limit, x.Seed, x.Timed = &limit.Adaptive{}, seed, minutes/2
 			r := x.Run(once)
 			b := r.Sum(minutes/2, minutes)
 			served := float64(b.Good) / (200 * (minutes / 2).Seconds())
@@ -127,7 +127,7 @@ func TestSlowServerWithoutAQueue(t *testing.T) {
 		r := storm.Service{
 			Rate: 500, Processes: tt.processes, Workers: 1000, Latency: 100 * ms, Timeout: time.Second, Duration: 3 * time.Minute,
 			Outages: []storm.Outage{{From: time.Minute, To: 2 * time.Minute, Answer: storm.Slow, Factor: tt.slower}},
-			Limit:   &limit.Limit{}, Seed: 1,
+			Limit:   &limit.Adaptive{}, Seed: 1,
 		}.Run(once)
 		got, last := share(r, time.Minute, 2*time.Minute), share(r, 2*time.Minute, 3*time.Minute)
 		t.Logf("%v times slower, %d processes: %.3f, and %.3f after", tt.slower, tt.processes, got, last)
@@ -151,7 +151,7 @@ func TestFleetAfterAHang(t *testing.T) {
 				Outages: []storm.Outage{{From: 10 * time.Second, To: 20 * time.Second}}, Seed: seed,
 			}
 			without := share(x.Run(once), 20*time.Second, 40*time.Second)
-			x.Limit = &limit.Limit{}
+			x.Limit = &limit.Adaptive{}
 			r := x.Run(once)
 			got, last := share(r, 20*time.Second, 40*time.Second), share(r, 40*time.Second, time.Minute)
 			t.Logf("%d processes, seed %d: %.2f, %.2f without a limit; then %.2f", tt.processes, seed, got, without, last)

@@ -76,10 +76,10 @@ type Service struct {
 	// without a hint. A zero Rate means none.
 	Quota Quota
 
-	Pace       bool          // each process has a pace.Pace that was told its part of the Quota; not with Hedge
-	Limit      *limit.Limit  // each process has one with the same fields around its requests; nil: none
-	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
-	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
+	Pace       bool            // each process has a pace.Pace that was told its part of the Quota; not with Hedge
+	Limit      *limit.Adaptive // each process has one with the same fields around its requests; nil: none
+	Hedge      bool            // an attempt that has taken HedgeDelay gets a second request, as package hedge does
+	HedgeDelay time.Duration   // 0: measured, so that every twentieth attempt gets one
 
 	Bucket   time.Duration // of the result; 0: 100 ms
 	Timed    time.Duration // when the calls begin whose times count

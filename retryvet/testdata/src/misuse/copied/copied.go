@@ -12,7 +12,7 @@ import (
 )
 
 var slow hedge.Hedge
-var places = limit.Limit{Start: 5}
+var places = limit.Limit{Max: 5}
 var model pace.Pace
 var earned retry.EarnedBudget
 var recorder retrydebug.Recorder

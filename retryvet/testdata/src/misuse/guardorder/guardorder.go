@@ -22,7 +22,7 @@ func (other) Leave(retry.Pass, retry.Exit)                           {}
 
 var (
 	model  pace.Pace
-	places = &limit.Limit{Start: 5}
+	places = &limit.Limit{Max: 5}
 	wrong  = retry.Policy{Guards: []retry.Guard{places, &model}} // want `each attempt holds a place of this Limit while it waits for its turn at the Pace: put the Pace first`
 	right  = retry.Policy{Guards: []retry.Guard{&model, places}}
 )
