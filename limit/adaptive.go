@@ -5,335 +5,247 @@ import (
 	"context"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/readings"
 )
 
-// silent is an ErrLimited of a dependency that has answered nothing for so long.
-type silent struct {
+// Adaptive limits the attempts in flight to a dependency while fewer of them make its answers come
+// sooner. It ends outages in which every answer comes too late, and it guesses: read in the package
+// documentation whom that harms. Before there is evidence only Max limits, as that of a [Limit];
+// zero is no limit. No guess goes below Min, or below one. It compares attempts with the time that they
+// have, by Policy.AttemptTimeout or the deadline of ctx, and learns nothing from those without. Use
+// it as a Limit.
+type Adaptive struct {
+	Min, Max int
+
+	mu               sync.Mutex
+	flight, peak     int           // attempts in flight, and the most since places changed
+	places           int           // 0: no limit but Max
+	change           uint32        // how often places have changed: an attempt that began before tells nothing of it
+	silent, quick    int           // timeouts, and quick answers, in a row
+	refused, rest    int           // attempts refused since it limits, and those until it may again
+	ended, answers   int           // attempts, until judge
+	counting, asking bool          // these are counted; few attempts are made, until one is answered
+	tried, vain      int           // places when the experiment began, and judgements since; below zero: a limit has helped
+	began, last      time.Duration // when counting began, and was last
+	first, heard     time.Duration // when the first that ended began; when the latest answer came, or the first in flight began
+	allowed          time.Duration // that attempts have, on average; 0: none has ended
+	mean, usual      float64       // share of its time that an answer takes: the latest, and what follows them slowly
+	calm, hung       float64       // attempts in flight while answers are quick; share of them that time out at any load
+	spent, before    float64       // time of all in flight; that of each answer when the experiment began, or 0
+}
+
+const (
+	smooth        = 32       // answers in a mean, and a step in so many when slowness becomes usual
+	slow          = 1. / 4   // share of its time up to which an answer is quick: a queue may grow fourfold before answers are late
+	busy          = .45      // and the most that is usual: twice as long, which is quick then, is still in time
+	goal, far     = .375, .6 // share that it aims at: of random times around it 7 % are longer than the whole; twice what is usual, at most this
+	doubt         = 4. / 3   // times its aim up to which it begins no experiment before it has helped
+	spare         = 1.1      // times the most so far, when answers become slow: a backlog stops growing, and a steady load has room
+	least, most   = .5, .7   // parts of the places that an experiment leaves: what it refuses may be lost; of less chance hides the effect
+	hope, proof   = .8, 10    // part of the cost below which a second judgement may help; and how many once the limit has: one in ten is chance
+	few           = 16       // attempts to judge by, or as many as there are places: off by a quarter
+	quiet, chance = 8, 1e-6  // timeouts in a row that may be silence, unless more likely at random: so once a day at ten per second
+	penalty       = 100      // attempts to pay for one refused in vain: at most one in a hundred is
+)
+
+// silence is an ErrLimited of a dependency that has answered nothing for so long.
+type silence struct {
 	limited
 	wait time.Duration
 }
 
-func (silent) Is(target error) bool        { return target == ErrLimited }
-func (e silent) RetryAfter() time.Duration { return e.wait }
+func (silence) Is(target error) bool        { return target == ErrLimited }
+func (s silence) RetryAfter() time.Duration { return s.wait }
 
-// Adaptive limits the attempts in flight to one dependency, including first attempts. It is a
-// [retry.Guard]: set it in Policy.Guards, after those that have attempts wait. It starts with
-// Start places, and never has fewer than Min or more than Max. If these
-// are zero, they mean 20, 1 and 1000. A Min below 1 counts as 1, and a Max below Min
-// as Min. A Start outside of these two counts as the nearer one. A number above 65 535
-// counts as 65 535.
-//
-// Use it by pointer, one for all attempts to one dependency. The zero value is
-// ready. Set the fields before the first use, and do not copy it after. It is safe
-// for concurrent use. A nil Limit limits nothing.
-type Adaptive struct {
-	Start, Min, Max int
-
-	mu sync.Mutex
-	state
-
-	heard atomic.Int64 // nanoseconds: when something was answered last, or the first of those in flight began, on the clock of its policy
-}
-
-// state is what a Limit knows. flight is never above recent, nor above places: if all
-// places are taken, an overload takes less than one away, and one from flight.
-type state struct {
-	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
-	recent uint64 // attempts that were in flight recently: see Leave
-	flight uint64 // attempts in flight
-	late   int64  // lateTimeout for each timeout or slow answer, less what others take: see Leave
-
-	allowed time.Duration // that the attempt had which was answered last; 0: none was, or it had no deadline
-
-	usual time.Duration // a quarter of the answers take no longer: see learn
-	calm  float64       // attempts that are in flight while answers take as long as usual
-	slow  bool          // an answer was slow, and none to an attempt that began later was not
-}
-
-const (
-	most = 1<<16 - 1
-	unit = 1 << 16
-)
-
-// What a Limit takes for slow, and how it counts: see Leave. A number is one part of so many.
-const (
-	lateTimeout = 3 // what a timeout or a slow answer adds to state.late
-	lateAnswer  = 1 // what an answer takes from it
-	latePrompt  = 9 // and a prompt one: so three quarters may be late beside prompt ones
-	mostLate    = 4 // part of the places above which late answers are an overload
-
-	slowShare   = 6 // part of its time above which an answer may be slow
-	slowSurplus = 4 // and the part of what is usual by which it takes longer
-)
-
-// How fast a Limit learns: see learn. A number is one part of so many.
-const (
-	stepUp     = 32 // the most that one answer adds to what is usual, or moves state.calm
-	stepUpFew  = 16 // with few places, to which the load is not the reason
-	stepsPerUp = 3  // a step down is so many steps up: a quarter of the answers are below
-)
-
-// lock locks l, which has places then.
-func (l *Adaptive) lock() {
-	l.mu.Lock()
-	if l.places == 0 {
-		l.places = l.start()
-	}
-}
-
-// start returns the places of a Limit that was not used yet.
-func (l *Adaptive) start() uint64 {
-	least, greatest := l.limits()
-	return min(max(units(cmp.Or(l.Start, 20)), least), greatest)
-}
-
-// limits returns the fewest and the most places.
-func (l *Adaptive) limits() (least, greatest uint64) {
-	least = units(l.Min)
-	return least, max(units(cmp.Or(l.Max, 1000)), least)
-}
-
-// units returns n whole places in the units of a state: at least one, at most most.
-func units(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
-
-// Enter takes a place for an attempt, or refuses it with [ErrLimited]. A refused attempt is made
-// again after the backoff. But while nothing is answered no place becomes free before attempts time
-// out, and the attempts of a run would be over in a moment. So once nothing has been answered for
-// so long that any answer would be slow (see Leave), a refused attempt waits for as long again, at
-// most one and a half times as long as attempts have. Only such a refusal allocates.
+// Enter takes a place for an attempt, or refuses it with [ErrLimited]. If nothing has been answered
+// for longer than a quick answer takes, the error asks for a wait of as long again, at most one and a
+// half times as long as attempts have: no place becomes free before some time out.
 func (l *Adaptive) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 	if l == nil {
 		return retry.Pass{}, nil
 	}
-	l.lock()
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flight >= l.places/unit {
-		return retry.Pass{}, l.refusal(readings.Of(e.Clock))
-	}
-	if l.flight == 0 {
-		l.heard.Store(int64(readings.Of(e.Clock)))
+	if full := l.flight >= l.bound(); full || l.places > 0 || l.flight == 0 {
+		now := readings.Of(e.Clock)
+		l.count(now)
+		if l.flight == 0 {
+			l.heard = now
+		}
+		if full {
+			l.quick, l.refused = 0, l.refused+1
+			if wait := now - l.heard; l.allowed > 0 && float64(wait) > l.tolerable()*float64(l.allowed) {
+				return retry.Pass{}, silence{wait: min(wait, l.allowed+l.allowed/2)}
+			}
+			return retry.Pass{}, ErrLimited
+		}
 	}
 	l.flight++
-	l.recent = max(l.recent, l.flight)
-	if l.slow {
-		return retry.Pass{Round: afterSlow}, nil
-	}
-	return retry.Pass{}, nil
+	l.peak = max(l.peak, l.flight)
+	return retry.Pass{Round: uint64(l.change)<<32 | uint64(l.flight-1)}, nil
 }
 
-// refusal returns the error of an attempt that finds no place.
-func (l *Adaptive) refusal(now time.Duration) error {
-	if silence := now - time.Duration(l.heard.Load()); isSlow(silence, l.allowed, l.usual) {
-		return silent{wait: min(silence, l.allowed+l.allowed/2)}
-	}
-	return ErrLimited
+// bound returns how many attempts may be in flight.
+func (l *Adaptive) bound() int {
+	return min(cmp.Or(l.places, math.MaxInt), max(cmp.Or(max(l.Max, 0), math.MaxInt), l.Min))
 }
 
-// afterSlow is the Round of an attempt that began when answers were slow.
-const afterSlow = 1
+// tolerable returns the share of its time that a quick answer takes at most.
+func (l *Adaptive) tolerable() float64 { return max(2*l.usual, slow) }
 
-// sign is what the end of an attempt says about the load.
-type sign uint8
-
-const (
-	noSign   sign = iota // nothing: the number of places does not change
-	answer               // the dependency has answered
-	prompt               // it has answered within half of the time that the attempt had
-	slow                 // it has answered late, as before this attempt: it is overloaded, unless that is rare, or others are prompt
-	overload             // it has said that it is overloaded
-	timeout              // no answer came in time: it is overloaded, unless that is rare, or others are prompt
-)
-
-// signOf returns what an attempt says about the load. One that was not made, that the caller
-// or another copy has ended, or that has panicked, says nothing.
-func signOf(x retry.Exit) sign {
-	v := &x.Verdict
-	switch {
-	case x.Ending == retry.Expired:
-		return timeout
-	case x.Ending != retry.Returned:
-		return noSign
-	case v.Err != nil && !v.IsAnswer() && timedOut(v.Err):
-		return timeout
-	case v.Err == nil, v.Class == retry.Permanent && !v.Refused, v.Answered:
-		if x.Allowed > 0 && x.Took <= x.Allowed/2 {
-			return prompt
-		}
-		return answer
-	case v.Class == retry.Throttled:
-		return overload
-	case v.Class == retry.TimedOut:
-		return timeout
-	}
-	return noSign
-}
-
-// timedOut reports whether err holds an error that timed out, whatever its class: a dial that
-// timed out is Unprocessed.
-func timedOut(err error) bool {
-	return (&retry.Error{Errs: []error{err}}).Timeout() // Timeout survives nil pointers
-}
-
-// Leave gives the place of an attempt back, and learns from what has become of it:
-//
-//   - A Throttled error is a sign of an overload.
-//   - So is a timeout, if there are many: an attempt whose deadline has passed, and a TimedOut
-//     or any other error that says it timed out.
-//   - A success, [retry.ErrRejected], a [retry.Answer] and any other Permanent error but one of
-//     [retry.Refuse] are answers, prompt ones if half of the attempt's time is left.
-//   - Other errors say nothing. Nor do attempts that the caller has ended, or that panicked.
-//
-// After an overload the Limit loses a fraction 1/2n of its places, where n is how many
-// attempts were in flight recently. So if all of them end with an overload, it loses
-// half of its places, however many they are. n is at least the number in flight now,
-// this attempt included. It remembers a higher number from before, which falls by one
-// with each attempt that ends without an overload. After each overload n is at most
-// the places that are left.
-//
-// A timeout is an overload if others have timed out too: if that is more than a quarter
-// of the last attempts, about as many as there are places, or more than three quarters if
-// all others are prompt. To tell that, each timeout adds three to a number, each answer
-// takes one from it and each prompt one nine. A timeout does not take it above the places, an
-// answer not below zero, and a prompt one not below −n: where a replica of two hangs, the
-// attempts at it end together. Timeouts are overloads while the number is above a quarter
-// of the places. A timeout that is none changes nothing.
-//
-// A slow answer counts as a timeout: one that took more than a sixth of the time that the
-// attempt had, and a quarter longer than is usual. So places fall before answers come too
-// late. It counts only if more than half of the places were in use recently, and if the
-// attempt began after another slow answer and no quicker one came since from an attempt that
-// began so: after a stop all in flight are slow, but once. Slow answers leave 2c places, where
-// c is how many attempts are in flight while answers take as long as usual. If they are as
-// slow with these, the load is not the reason, and soon that is usual.
-//
-// After an answer the Limit gains 1/p of a place, where p is how many it has,
-// if at least half of them were in use, including this one, or if it has less than at the
-// start. So it gains about one place while p attempts succeed. A slow answer that is no
-// overload is one like others.
-//
-// Leave panics without an Enter.
+// Leave gives the place of an attempt back, and learns from what has become of it. Answers are a
+// success, [retry.ErrRejected], a [retry.Answer] and any other Permanent error but one of
+// [retry.Refuse]. Timeouts are an attempt whose deadline has passed, a TimedOut and any other error
+// that says it timed out. All else, even a Throttled error, says nothing. Leave panics without an Enter.
 func (l *Adaptive) Leave(p retry.Pass, x retry.Exit) {
 	if l == nil {
 		return
 	}
-	sign := signOf(x)
-	answered := x.Ending == retry.Returned && sign != timeout
-	l.leave(p, x, sign, answered)
-	if answered { // now that the place is free: a clock may run any code
-		l.heard.Store(int64(readings.Of(x.Clock)))
-	}
-}
-
-func (l *Adaptive) leave(p retry.Pass, x retry.Exit, sign sign, answered bool) {
-	l.lock()
+	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flight == 0 {
 		panic("limit: Leave without Enter")
 	}
+	defer func() { l.flight-- }() // even if the clock panics
+	now, v, returned := readings.Of(x.Clock), &x.Verdict, x.Ending == retry.Returned
+	l.count(now)
+	late := x.Ending == retry.Expired || returned && v.Err != nil && !v.IsAnswer() &&
+		(v.Class == retry.TimedOut || (&retry.Error{Errs: []error{v.Err}}).Timeout()) // such as a dial, which is Unprocessed
+	answered := returned && !late && (v.Err == nil || v.Class == retry.Permanent && !v.Refused || v.Answered)
+	if !late && !answered || x.Allowed <= 0 {
+		return
+	}
+	if l.allowed == 0 {
+		l.allowed, l.first = x.Allowed, now-x.Took
+	}
+	l.allowed += (x.Allowed - l.allowed) / smooth
+	l.rest = max(l.rest-1, 0)
+	change, fresh := l.change, uint32(p.Round>>32) == l.change
 	if answered {
-		l.allowed = x.Allowed
+		l.learn(min(max(float64(x.Took)/float64(x.Allowed), 1e-9), 1), uint32(p.Round), fresh, now)
+	} else if l.quick = 0; fresh {
+		l.miss(now)
 	}
-	whole := l.places / unit
-	least, greatest := l.limits()
-	if sign == answer || sign == prompt {
-		if l.tooSlow(p, x) {
-			sign = slow
+	switch {
+	case l.change != change, l.asking:
+	case l.places == 0 && answered && l.rest == 0 && now-l.first >= l.allowed && l.mean > l.tolerable():
+		l.refused, l.vain = 0, 0
+		l.set(int(spare*float64(l.peak)) + 1)
+	case l.places == 0:
+	case !l.counting: // before the first that began with these places, the others' backlog counts
+		l.counting, l.began = fresh, now
+	default:
+		if l.ended++; answered {
+			l.answers++
 		}
-		l.learn(max(x.Took, 0))
-	}
-	switch sign {
-	case timeout, slow:
-		l.late = min(l.late+lateTimeout, int64(whole))
-	case answer:
-		l.late -= min(max(l.late, 0), lateAnswer)
-	case prompt:
-		l.late = max(l.late-latePrompt, -int64(l.recent))
-	}
-	if sign == slow {
-		least = l.enough()
-	}
-	if sign == overload || (sign == timeout || sign == slow) && mostLate*l.late > int64(whole) {
-		l.places = min(l.places, max(l.places-l.places/(2*l.recent), least))
-		l.recent = min(l.recent, l.places/unit)
-	} else {
-		l.recent--
-		if sign != noSign && sign != timeout && (2*l.flight >= whole || l.places < l.start()) {
-			l.places = min(l.places+unit*unit/l.places, greatest)
+		if l.ended >= max(few, l.places) || l.ended >= few/4 && now-l.began >= 2*l.allowed {
+			l.judge(now)
 		}
 	}
-	l.flight--
 }
 
-// tooSlow reports whether an answer is slow: see Leave. It notes whether those to come are to be
-// taken for slow.
-func (l *Adaptive) tooSlow(p retry.Pass, x retry.Exit) bool {
-	late := isSlow(x.Took, x.Allowed, l.usual)
-	afterAnother := p.Round == afterSlow
-	if late || afterAnother {
-		l.slow = late
+// learn learns from an answer: it took a share of its time, and others were in flight when it began.
+func (l *Adaptive) learn(share float64, others uint32, fresh bool, now time.Duration) {
+	l.hung = (1 - (1-l.hung)*math.Pow(255./256, float64(min(l.silent, 64)))) * 255 / 256
+	step := min(max((now-l.heard).Minutes(), 0), 1./smooth)
+	l.silent, l.heard, l.mean = 0, now, cmp.Or(l.mean, share)
+	l.mean += (share - l.mean) / smooth
+	if now-l.first < l.allowed {
+		l.usual = l.mean // only quick ones can have come yet
+	} else if l.places == 0 { // an overload must not become usual: that takes a minute for each doubling
+		l.usual = min(max(l.mean, l.usual*(1-step)), l.usual*(1+step))
 	}
-	return late && afterAnother && 2*l.recent > l.places/unit
-}
-
-// isSlow reports whether so long is a long time for an answer to an attempt that was allowed some
-// time, where answers usually take another.
-func isSlow(took, allowed, usual time.Duration) bool {
-	return allowed > 0 && took > allowed/slowShare && took > usual+usual/slowSurplus
-}
-
-// enough returns the places below which answers do not become quicker.
-func (l *Adaptive) enough() uint64 {
-	least, _ := l.limits()
-	return max(least, uint64(2*l.calm*unit))
-}
-
-// learn learns from an answer how long answers usually take, and how many attempts are in
-// flight then. An overload must not become usual: only a load of at most half of the places
-// shows that answers have become slower, or a limit that cannot make them quicker. A step up
-// is a third of one down, so that a quarter of the answers are below.
-func (l *Adaptive) learn(took time.Duration) {
-	calm, few := 2*l.recent <= l.places/unit, l.places <= l.enough()
-	switch rise := took - l.usual; {
-	case l.usual == 0:
-		l.usual = took
-	case rise < 0:
-		l.usual += max(rise, -stepsPerUp*(l.usual/stepUp))
-	case few:
-		l.usual += min(rise, l.usual/stepUpFew)
-	case calm:
-		l.usual += min(rise, l.usual/stepUp)
-	}
-	if calm {
-		others := float64(l.flight - 1)
-		if took > l.usual {
-			others *= float64(l.usual) / float64(took) // the rest waits
+	l.usual = min(max(l.usual, slow/2), busy)
+	switch quick := share <= l.tolerable(); {
+	case l.asking && fresh: // what is still in flight may hang
+		l.asking = false
+		l.set(max(int(2*l.calm)+1, l.places) + l.flight - 1)
+	case !quick:
+		l.quick = 0
+	case l.places == 0 && share <= max(l.usual, slow):
+		l.calm += (float64(others) - l.calm) / smooth
+	case l.places > 0 && fresh:
+		if l.quick++; l.quick > few+2*l.places {
+			l.set(0)
 		}
-		l.calm += (others - l.calm) / stepUp
 	}
 }
 
-// InFlight returns how many places are taken; 0 for a nil Limit.
-func (l *Adaptive) InFlight() int {
+// miss learns from a timeout. After a row of them, what is sent comes on top of what is not done yet. So
+// only twice as many attempts as are usual ask until one is answered, and half of them after another row.
+func (l *Adaptive) miss(now time.Duration) {
+	l.silent++
+	switch at := math.Pow(l.hung, float64(l.silent)); {
+	case l.silent < quiet, at >= chance, l.mean == 0, l.rest > 0, float64(now-l.heard) < l.tolerable()*float64(l.allowed):
+	case l.places > 0:
+		l.set(max(l.places/2, int(l.calm/2), 1))
+	default:
+		l.refused, l.vain, l.asking, l.before, l.tried = 0, 0, true, 1, l.flight
+		l.set(int(2*l.calm) + 1)
+	}
+}
+
+// count counts the time that attempts spend in flight.
+func (l *Adaptive) count(now time.Duration) {
+	if from := max(l.last, l.began); l.counting && now > from {
+		l.spent += float64(l.flight) * float64(now-from) / float64(l.allowed)
+	}
+	l.last = now
+}
+
+// judge compares what an answer costs, in time of all in flight, with what it cost with more places. If
+// a queue made it slow it costs less, and there are as many. Else it costs as much: the limit lets go.
+func (l *Adaptive) judge(now time.Duration) {
+	answers, cost := l.answers, l.spent/float64(max(l.answers, 1))
+	part, target, used := float64(l.places)/float64(max(l.tried, 1)), min(max(2*l.usual, goal), far), min(l.places, l.peak)
+	l.began, l.ended, l.answers, l.spent = now, 0, 0, 0
+	switch {
+	case answers == 0: // miss knows
+	case cost <= target || l.before == 0 && l.vain >= 0 && cost <= doubt*target:
+		if l.before > 0 {
+			l.before, l.vain = 0, -proof
+		}
+		if l.peak = l.flight; 2*used >= l.places {
+			l.set(int(math.Ceil(float64(l.places) * min(max(target/cost, 1), 2))))
+		}
+	case l.before > 0 && cost > l.before*(1+part)/2 && (l.vain != 0 || cost > hope*l.before):
+		if l.vain++; l.vain > 0 {
+			l.rest = penalty * l.refused
+			l.set(0)
+		} else { // it has helped, and so long answers take without a queue
+			l.usual, l.before = min(max(l.usual, cost), busy), 0
+		}
+	default:
+		if l.vain++; l.before == 0 {
+			l.before, l.tried, l.vain = cost, used, l.vain-1
+		}
+		l.set(max(min(int(float64(used)*min(max(target/cost, least), most)), used-1), 1))
+	}
+}
+
+func (l *Adaptive) set(places int) {
+	l.places, l.peak = max(places, l.Min, 1), l.flight
+	if places == 0 { // it lets go
+		l.places, l.before, l.asking, l.mean = 0, 0, false, l.usual
+	}
+	l.change++
+	l.counting, l.ended, l.answers, l.spent, l.silent, l.quick = false, 0, 0, 0, 0, 0
+}
+
+// InFlight returns how many attempts are in flight; 0 for a nil Adaptive.
+func (l *Adaptive) InFlight() int { flight, _ := l.read(); return flight }
+
+// Places returns how many attempts may be in flight now, or [math.MaxInt] while nothing limits them.
+func (l *Adaptive) Places() int { _, places := l.read(); return places }
+
+func (l *Adaptive) read() (flight, places int) {
 	if l == nil {
-		return 0
+		return 0, math.MaxInt
 	}
-	l.lock()
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int(l.flight)
-}
-
-// Places returns how many whole places there are now, or [math.MaxInt] for a nil
-// Limit.
-func (l *Adaptive) Places() int {
-	if l == nil {
-		return math.MaxInt
-	}
-	l.lock()
-	defer l.mu.Unlock()
-	return int(l.places / unit)
+	return l.flight, l.bound()
 }

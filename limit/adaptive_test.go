@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/url"
 	"os"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,238 +18,301 @@ import (
 	"github.com/goretry/retry/pace"
 )
 
-// How an attempt ends, by what that means for the load.
+// scene is an Adaptive whose attempts have ten seconds, in a bubble.
+type scene struct {
+	*limit.Adaptive
+	t *testing.T
+}
+
+// begin starts attempts, and returns how each is ended.
+func (s scene) begin(n int) (end []func(retry.Exit)) {
+	s.t.Helper()
+	for range n {
+		began := time.Now()
+		p, err := s.Enter(context.Background(), retry.Entry{})
+		if err != nil {
+			s.t.Fatalf("Enter has refused with %d in flight of %d", s.InFlight(), s.Places())
+		}
+		end = append(end, func(x retry.Exit) {
+			x.Took, x.Allowed = time.Since(began), 10*time.Second
+			s.Leave(p, x)
+		})
+	}
+	return end
+}
+
+// each has n attempts after each other take so long, and end so.
+func (s scene) each(n int, takes time.Duration, x retry.Exit) {
+	s.t.Helper()
+	for range n {
+		end := s.begin(1)[0]
+		time.Sleep(takes)
+		end(x)
+	}
+}
+
+// atOnce has n attempts take so long together, and end so.
+func (s scene) atOnce(n int, takes time.Duration, x retry.Exit) {
+	s.t.Helper()
+	ends := s.begin(n)
+	time.Sleep(takes)
+	for _, end := range ends {
+		end(x)
+	}
+}
+
+func (s scene) wantPlaces(want int, when string) {
+	s.t.Helper()
+	if got := s.Places(); got != want {
+		s.t.Errorf("%s: Places() = %d, want %d", when, got, want)
+	}
+}
+
+// play runs f with a new Adaptive that has seen a minute of quick answers, of which each began beside
+// so many others.
+func play(t *testing.T, a *limit.Adaptive, others int, f func(s scene)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scene{a, t}
+		beside := s.begin(others)
+		s.each(300, 200*time.Millisecond, answer)
+		for _, end := range beside {
+			end(retry.Exit{})
+		}
+		f(s)
+	})
+}
+
+// How an attempt ends, by what that says.
 var (
-	noSign   = retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errHiccup)}
-	answer   = retry.Exit{Ending: retry.Returned}
-	prompt   = retry.Exit{Ending: retry.Returned, Took: 1, Allowed: 2}
-	overload = retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errBusy)}
-	timeout  = retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errHiccup}}
+	answer  = retry.Exit{Ending: retry.Returned}
+	timeout = retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errHiccup}}
 )
 
-func TestBoundFollowsTheSigns(t *testing.T) {
-	l := limit.Adaptive{Start: 10}
-	for _, step := range []struct {
-		name  string
-		err   error
-		times int
-		want  int
-	}{
-		{"throttled", errBusy, 1, 5},
-		{"timed out", context.DeadlineExceeded, 1, 2},
-		{"transient, and success, one at a time", errHiccup, 2, 3},
+// After eight timeouts in a row nothing is answered. Then twice as many attempts as usual ask, and
+// half of these after as many timeouts more. What has begun before tells nothing.
+func TestSilence(t *testing.T) {
+	play(t, new(limit.Adaptive), 10, func(s scene) {
+		before := s.begin(30)
+		s.atOnce(7, 10*time.Second, timeout)
+		s.wantPlaces(math.MaxInt, "after seven timeouts")
+		before[0](timeout)
+		s.wantPlaces(20, "after eight")
+		for _, end := range before[1:] {
+			end(timeout)
+		}
+		s.wantPlaces(20, "after those that began before")
+		s.atOnce(7, 10*time.Second, timeout)
+		s.wantPlaces(20, "after seven more")
+		s.each(1, 10*time.Second, timeout)
+		s.wantPlaces(10, "after eight more")
+		s.atOnce(8, 10*time.Second, timeout)
+		s.wantPlaces(5, "after another row")
+		s.atOnce(5, 10*time.Second, timeout)
+		s.atOnce(3, 10*time.Second, timeout)
+		s.wantPlaces(4, "half of what is usual stays")
+
+		waiting := s.begin(3)
+		s.each(1, 200*time.Millisecond, answer)
+		s.wantPlaces(20+3, "after an answer: the others may hang")
+		for _, end := range waiting {
+			end(answer)
+		}
+		s.each(16+2*23+1, 200*time.Millisecond, answer)
+		s.wantPlaces(math.MaxInt, "after quick answers, of which none found it full")
+	})
+}
+
+// An answer between, or one that was too slow to be quick a moment ago, shows that it is no silence.
+func TestTimeoutsThatAreNoSilence(t *testing.T) {
+	for name, f := range map[string]func(s scene){
+		"an answer between": func(s scene) {
+			s.atOnce(7, 10*time.Second, timeout)
+			s.each(1, 200*time.Millisecond, answer)
+			s.atOnce(7, 10*time.Second, timeout)
+		},
+		"an answer has just come": func(s scene) {
+			ends := s.begin(20)
+			time.Sleep(9 * time.Second)
+			ends[0](answer)
+			time.Sleep(time.Second)
+			for _, end := range ends[1:] {
+				end(timeout)
+			}
+		},
+		"half of the attempts hang": func(s scene) {
+			for range 200 {
+				s.each(1, 200*time.Millisecond, answer)
+				s.atOnce(1, 10*time.Second, timeout)
+			}
+			s.atOnce(12, 10*time.Second, timeout) // which happens once in four thousand
+		},
+		"other errors": func(s scene) {
+			s.atOnce(100, 10*time.Second, retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errHiccup)})
+			s.atOnce(100, 10*time.Second, retry.Exit{Ending: retry.Canceled})
+		},
 	} {
-		for range step.times {
-			_ = call(&l, returns(step.err))
-			if step.err == errHiccup {
-				_ = call(&l, returns(nil))
-			}
-		}
-		if got := l.Places(); got != step.want {
-			t.Errorf("after %s: Places() = %d, want %d", step.name, got, step.want)
-		}
-	}
-	for range 3 {
-		if !enter(&l) {
-			t.Fatalf("Enter has refused with %d of %d places taken", l.InFlight(), l.Places())
-		}
-	}
-	called := false
-	v, err := retry.Do(t.Context(), under(&l), func(context.Context) (int, error) { called = true; return 1, nil })
-	if v != 0 || !errors.Is(err, limit.ErrLimited) || called {
-		t.Errorf("Do = %d, %v, op called: %v; want 0, ErrLimited, not called", v, err, called)
-	}
-	l.Leave(retry.Pass{}, noSign)
-	if err := call(&l, returns(nil)); err != nil {
-		t.Errorf("Do = %v with a place free, want nil", err)
+		play(t, new(limit.Adaptive), 10, func(s scene) {
+			f(s)
+			s.wantPlaces(math.MaxInt, name)
+		})
 	}
 }
 
-// signs are how an attempt ends, in one letter.
-var signs = map[rune]retry.Exit{'o': answer, '!': overload, 't': timeout, '-': noSign}
+// A dependency that has never answered says nothing of a load: it may not be there.
+func TestNoLimitBeforeTheFirstAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scene{new(limit.Adaptive), t}
+		for range 10 {
+			s.atOnce(100, 10*time.Second, timeout)
+		}
+		s.wantPlaces(math.MaxInt, "after a thousand timeouts")
+	})
+}
 
-// How many places an overload costs depends on how many attempts were in flight recently.
-func TestFalls(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		start int
-		steps string // 'a' takes a place; the others are how an attempt ends
-		want  int
-	}{
-		{"all of 200", 200, strings.Repeat("a", 200) + strings.Repeat("!", 200), 99}, // 99.65
-		{"all of 10", 10, strings.Repeat("a", 10) + strings.Repeat("!", 10), 4},      // 4.53
-		{"all of 200, half of the places", 400, strings.Repeat("a", 200) + strings.Repeat("!", 200), 242},
-		{"one of 100", 100, strings.Repeat("a", 100) + "!", 99}, // 99.5
-		{"three of 100", 100, strings.Repeat("a", 100) + "!!!", 98},
-		{"one alone", 10, "a!", 5},
-		{"two, one after the other", 10, "a!a!", 2},
-		{"two at once", 10, "aa!", 7},
-		{"the last of four, after three answers", 10, "aaaaooo!", 5},
-		{"the last of four, after three that say nothing", 10, "aaaa---!", 5},
-		{"the last of four, after two more began", 10, "aaaa---aa!", 8}, // 10 - 10/6
-		{"the last of four, after three overloads", 10, "aaaa!!!!", 5},  // 10 × (7/8)⁴
-		{"alone, after one answer of four", 10, "aaaao!", 8},            // 10.1 × 5/6
-		{"three of four", 4, "aaaa!!!", 2},                              // 4, 3.5, 2.9, 2.3: n is 4, 3, 2
+// Max is a bound from the first attempt on, and no guess goes below Min.
+func TestMinAndMax(t *testing.T) {
+	for _, tt := range []struct{ min, max, first, least int }{
+		{0, 0, math.MaxInt, 1}, {0, 300, 300, 1}, {5, 300, 300, 5}, {5, 0, math.MaxInt, 5},
+		{-3, -3, math.MaxInt, 1}, {7, 3, 7, 7}, // a Max below Min is Min
 	} {
-		l := limit.Adaptive{Start: tt.start}
-		for i, step := range tt.steps {
-			if x, ends := signs[step]; ends {
-				l.Leave(retry.Pass{}, x)
-			} else if !enter(&l) {
-				t.Fatalf("%s: Enter has refused at step %d", tt.name, i)
+		play(t, &limit.Adaptive{Min: tt.min, Max: tt.max}, 1, func(s scene) {
+			s.wantPlaces(tt.first, fmt.Sprintf("%+v, at first", tt))
+			if tt.first < math.MaxInt {
+				ends := s.begin(tt.first)
+				if _, err := s.Enter(t.Context(), retry.Entry{}); err != limit.ErrLimited {
+					t.Errorf("%+v: Enter = %v with %d in flight, want ErrLimited", tt, err, s.InFlight())
+				}
+				for _, end := range ends {
+					end(retry.Exit{})
+				}
 			}
+			s.each(100, 10*time.Second, timeout)
+			s.wantPlaces(tt.least, fmt.Sprintf("%+v, in a silence", tt))
+		})
+	}
+}
+
+// queue is a server that works on ten requests at a time, for 200 ms each.
+type queue struct{ workers chan struct{} }
+
+func (q queue) serve(ctx context.Context) (int, error) {
+	done := make(chan struct{})
+	go func() {
+		q.workers <- struct{}{}
+		time.Sleep(200 * time.Millisecond)
+		<-q.workers
+		close(done)
+	}()
+	select {
+	case <-done:
+		return 200, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// slowing is a server that takes two seconds more after half a minute, whatever it has to do.
+func slowing(began time.Time) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		d := 200 * time.Millisecond
+		if time.Since(began) > 30*time.Second {
+			d += 2 * time.Second
 		}
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%s: Places() = %d, want %d", tt.name, got, tt.want)
+		select {
+		case <-time.After(d):
+			return 200, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
 	}
 }
 
-// A timeout costs places only if others time out too: more than a quarter of about as
-// many attempts as there are places. 't' is a timeout.
-func TestRareTimeoutsCostNothing(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		start int
-		steps string
-		want  int
-	}{
-		{"one of a hundred places", 100, "at", 100},
-		{"eight in a row", 100, strings.Repeat("at", 8), 100},
-		{"nine in a row", 100, strings.Repeat("at", 9), 50},
-		{"nine, with two answers", 100, strings.Repeat("at", 8) + "aoaoat", 100},
-		{"nine, with one answer", 100, strings.Repeat("at", 8) + "aoat", 50},
-		{"nine, with failures that say nothing", 100, strings.Repeat("ata-", 9), 50},
-		{"one of four, for ever", 100, strings.Repeat("aoaoaoat", 1000), 100},
-		{"one of three, for long", 100, strings.Repeat("aoaoat", 100), 1},
-		{"one of eleven places", 11, "at", 5},
-		{"one of twelve", 12, "at", 12},
-		{"what the server says counts at once", 100, "a!", 50},
-		{"all of 200", 200, strings.Repeat("a", 200) + strings.Repeat("t", 200), 107},
-	} {
-		l := limit.Adaptive{Start: tt.start}
-		for i, step := range tt.steps {
-			if x, ends := signs[step]; ends {
-				l.Leave(retry.Pass{}, x)
-			} else if !enter(&l) {
-				t.Fatalf("%s: Enter has refused at step %d", tt.name, i)
-			}
-		}
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%s: Places() = %d, want %d", tt.name, got, tt.want)
+// callers make calls at a rate for two minutes, and return how many there are in flight and places
+// at most in the last half minute.
+func callers(a *limit.Adaptive, rate int, op func(context.Context) (int, error)) (flight, places int) {
+	p := retry.Policy{MaxAttempts: 2, AttemptTimeout: 3 * time.Second, Guards: []retry.Guard{a}}
+	for i := range 120 * rate {
+		go func() { _, _ = retry.Do(context.Background(), p, op) }()
+		time.Sleep(time.Second / time.Duration(rate))
+		if i > 90*rate {
+			flight, places = max(flight, a.InFlight()), max(places, a.Places())
 		}
 	}
+	time.Sleep(time.Minute)
+	return flight, places
 }
 
-// After an outage the places come back, though few of them are in use: at forty answers
-// a second within five seconds.
-func TestPlacesComeBackAfterAnOutage(t *testing.T) {
-	l := limit.Adaptive{}
-	for l.Places() > 8 {
-		enter(&l)
-		l.Leave(retry.Pass{}, overload)
-	}
-	for range 3 { // of four in flight
-		enter(&l)
-	}
-	for range 200 {
-		enter(&l)
-		l.Leave(retry.Pass{}, answer)
-	}
-	if got := l.Places(); got != 20 {
-		t.Errorf("Places() = %d, want the 20 of the start", got)
-	}
-	for range 1000 {
-		enter(&l)
-		l.Leave(retry.Pass{}, answer)
-	}
-	if got := l.Places(); got != 20 {
-		t.Errorf("Places() = %d, want 20: four are in use", got)
-	}
+// A queue: fewer attempts in flight make the answers quicker, so the limit stays. The server works on
+// ten of them, fifty per second, and in three eighths of the three seconds it could do 56.
+func TestALimitThatHelpsStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue{make(chan struct{}, 10)}
+		if flight, places := callers(new(limit.Adaptive), 75, q.serve); flight < 10 || places > 2*56 {
+			t.Errorf("%d in flight of %d, want the work for ten, and at most 112", flight, places)
+		}
+	})
 }
 
-// With as many timeouts as answers get lost the places grow to the most, while all are in
-// use: from 20 to 200.
-func TestRareTimeoutsLetItGrow(t *testing.T) {
-	l, r := limit.Adaptive{Max: 200}, rand.New(rand.NewPCG(1, 2))
-	for range 40_000 {
-		for enter(&l) {
+// No queue: the answers take as long with half of the attempts, so the limit lets go. It refuses one
+// attempt for each hundred that come.
+func TestALimitThatDoesNotHelpLetsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := new(limit.Adaptive)
+		guard := &counted{Guard: a}
+		p := retry.Policy{MaxAttempts: 1, AttemptTimeout: 3 * time.Second, Guards: []retry.Guard{guard}}
+		op := slowing(time.Now())
+		var from int64
+		for i := range 50 * 150 {
+			go func() { _, _ = retry.Do(context.Background(), p, op) }()
+			time.Sleep(20 * time.Millisecond)
+			if i == 50*60 {
+				from = guard.refused.Load()
+			}
 		}
-		x := answer
-		if r.Float64() < .1 {
-			x = timeout
+		if from == 0 || from > 50*15 {
+			t.Errorf("%d attempts are refused before it lets go, want some, in less than 15 s", from)
 		}
-		l.Leave(retry.Pass{}, x)
-	}
-	if got := l.Places(); got < 198 {
-		t.Errorf("of .1 that time out: %d places, want the most, 200", got)
-	}
+		if refused := guard.refused.Load(); refused != from || a.Places() != math.MaxInt {
+			t.Errorf("%d attempts more are refused, and there are %d places; want no limit", refused-from, a.Places())
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
-// With a fraction of throttled errors that have nothing to do with the load, the number
-// of places settles where the package comment says, while all are in use.
-func TestRandomOverloadsSettle(t *testing.T) {
-	for _, p := range []float64{.1, .03, .01} {
-		l, r := limit.Adaptive{Start: 20}, rand.New(rand.NewPCG(1, 2))
-		sum := 0
-		settle, steps := 50_000, 200_000
-		if os.Getenv("RETRY_LONG") == "1" {
-			settle, steps = 100_000, 1_000_000
-		}
-		for i := range settle + steps {
-			for enter(&l) {
-			}
-			x := answer
-			if r.Float64() < p {
-				x = overload
-			}
-			l.Leave(retry.Pass{}, x)
-			if i >= settle {
-				sum += l.Places()
-			}
-		}
-		if got, want := float64(sum)/float64(steps), 2/p; got < .85*want || got > 1.1*want {
-			t.Errorf("of %v lost: %.1f places, want about %.1f", p, got, want)
-		} else {
-			t.Logf("of %v lost: %.1f places", p, got)
-		}
-	}
+// counted counts what a guard refuses.
+type counted struct {
+	retry.Guard
+	refused atomic.Int64
 }
 
-// sign returns what an attempt says about the load: what it changes in Limits that are busy.
-// attempt makes it, with one place of l that is free.
-func sign(t *testing.T, attempt func(l *limit.Adaptive)) string {
+func (c *counted) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	p, err := c.Guard.Enter(ctx, e)
+	if err != nil {
+		c.refused.Add(1)
+	}
+	return p, err
+}
+
+// says returns what the end of an attempt says: a timeout is the eighth in a row, or else the next is
+// unless there was an answer.
+func says(t *testing.T, attempt func(t *testing.T, a *limit.Adaptive)) (what string) {
 	t.Helper()
-	l := &limit.Adaptive{Start: 12, Max: 12}
-	for range 11 {
-		enter(l)
-	}
-	attempt(l)
-	if n := l.InFlight(); n != 11 {
-		t.Errorf("%d in flight, want 11: the place comes back, and no other", n)
-	}
-	if l.Places() < 12 {
-		return "overload"
-	}
-	excused := -1 // timeouts, one after the other, until one is an overload
-	for ; l.Places() == 12; excused++ {
-		enter(l)
-		l.Leave(retry.Pass{}, timeout)
-	}
-	one := &limit.Adaptive{Start: 1, Max: 2}
-	attempt(one)
-	switch grown := one.Places() == 2; {
-	case excused == 4 && grown:
-		return "prompt"
-	case excused == 1 && grown:
-		return "answer"
-	case excused == 1:
-		return "nothing"
-	case excused == 0 && !grown:
-		return "timeout"
-	}
-	t.Errorf("%d timeouts are excused, and one place became %d", excused, one.Places())
-	return ""
+	play(t, new(limit.Adaptive), 0, func(s scene) {
+		s.begin(1) // goes on, so that nothing is heard
+		s.atOnce(7, 10*time.Second, timeout)
+		attempt(s.t, s.Adaptive)
+		if n := s.InFlight(); n != 1 {
+			t.Errorf("%d in flight, want one: the place comes back", n)
+		}
+		if what = "timeout"; s.Places() < math.MaxInt {
+			return
+		}
+		s.each(1, 10*time.Second, timeout)
+		if what = "nothing"; s.Places() == math.MaxInt {
+			what = "answer"
+		}
+	})
+	return what
 }
 
 // What may have happened to the caller's context when op returns.
@@ -281,7 +343,9 @@ func TestWhatEndsMean(t *testing.T) {
 	if !errors.Is(paced, retry.ErrPaced) {
 		t.Fatal(paced)
 	}
-	full := call(&limit.Adaptive{Start: 1}, func(context.Context) (int, error) { return 0, limit.ErrLimited })
+	full := &limit.Limit{Max: 1}
+	enter(full)
+	limited := call(full, returns(nil))
 	for _, tt := range []struct {
 		name string
 		end  func(*testing.T) (context.Context, func())
@@ -296,7 +360,7 @@ func TestWhatEndsMean(t *testing.T) {
 		{"an answer that holds a timeout", goesOn, retry.Answer(context.DeadlineExceeded), "answer"},
 		{"transient", goesOn, errHiccup, "nothing"},
 		{"unprocessed", goesOn, limit.ErrLimited, "nothing"},
-		{"throttled", goesOn, fmt.Errorf("call: %w", errBusy), "overload"},
+		{"throttled", goesOn, fmt.Errorf("call: %w", errBusy), "nothing"},
 		{"attempt's timeout", goesOn, retry.ErrAttemptTimeout, "timeout"},
 		{"a timeout far below", goesOn, errors.Join(errHiccup, fmt.Errorf("read: %w", os.ErrDeadlineExceeded)), "timeout"},
 		{"a timeout beside what did not", goesOn, errors.Join(inTime{}, context.DeadlineExceeded), "timeout"},
@@ -307,7 +371,7 @@ func TestWhatEndsMean(t *testing.T) {
 		{"a run that was refused", goesOn, &retry.Error{Reason: retry.ReasonRefused, Attempts: 1}, "nothing"},
 		{"a run that its pace has ended", goesOn, paced, "nothing"},
 		{"the same in another error", goesOn, fmt.Errorf("fetch: %w", paced), "nothing"},
-		{"a run that another limit has ended", goesOn, full, "nothing"},
+		{"a run that another limit has ended", goesOn, limited, "nothing"},
 		{"caller's deadline", late, errHiccup, "timeout"},
 		{"permanent after the caller's deadline", late, retry.Stop(errHiccup), "timeout"},
 		{"throttled after the caller's deadline", late, errBusy, "timeout"},
@@ -329,18 +393,18 @@ func TestWhatEndsMean(t *testing.T) {
 		{"a nil pointer", goesOn, fmt.Errorf("fetch: %w", (*url.Error)(nil)), "nothing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				got := sign(t, func(l *limit.Adaptive) {
-					ctx, end := tt.end(t)
-					v, err := retry.Do(ctx, under(l), func(context.Context) (int, error) { end(); return 1, tt.err })
-					if v != 1 || (err == nil) != (tt.err == nil) {
-						t.Errorf("Do = %d, %v", v, err)
-					}
-				})
-				if got != tt.want {
-					t.Errorf("%s, want %s", got, tt.want)
+			got := says(t, func(t *testing.T, a *limit.Adaptive) {
+				ctx, end := tt.end(t)
+				p := under(a)
+				p.AttemptTimeout = 10 * time.Second
+				v, err := retry.Do(ctx, p, func(context.Context) (int, error) { end(); return 1, tt.err })
+				if v != 1 || (err == nil) != (tt.err == nil) {
+					t.Errorf("Do = %d, %v", v, err)
 				}
 			})
+			if got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
 		})
 	}
 }
@@ -357,7 +421,7 @@ func TestWhatExitsMean(t *testing.T) {
 		want [2]string // after a success, and after an error that says that the server is overloaded
 	}{
 		"not made":      {retry.Exit{Ending: retry.NotMade}, [2]string{"nothing", "nothing"}},
-		"returned":      {retry.Exit{Ending: retry.Returned}, [2]string{"answer", "overload"}},
+		"returned":      {retry.Exit{Ending: retry.Returned}, [2]string{"answer", "nothing"}},
 		"expired":       {retry.Exit{Ending: retry.Expired}, [2]string{"timeout", "timeout"}},
 		"canceled":      {retry.Exit{Ending: retry.Canceled}, [2]string{"nothing", "nothing"}},
 		"panicked":      {retry.Exit{Ending: retry.Panicked}, [2]string{"nothing", "nothing"}},
@@ -365,12 +429,13 @@ func TestWhatExitsMean(t *testing.T) {
 	} {
 		for i, err := range []error{nil, errBusy} {
 			x := tt.exit
+			x.Allowed = 10 * time.Second
 			if err != nil {
 				x.Verdict = retry.Policy{}.Judge(err)
 			}
-			got := sign(t, func(l *limit.Adaptive) {
-				enter(l)
-				l.Leave(retry.Pass{}, x)
+			got := says(t, func(t *testing.T, a *limit.Adaptive) {
+				p, _ := a.Enter(t.Context(), retry.Entry{})
+				a.Leave(p, x)
 			})
 			if got != tt.want[i] {
 				t.Errorf("%s, with %v: %s, want %s", name, err, got, tt.want[i])
@@ -379,351 +444,113 @@ func TestWhatExitsMean(t *testing.T) {
 	}
 }
 
+// The policy says what an error means.
 func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
-	for _, tt := range []struct {
-		class retry.Class
-		err   error
-		want  string
-	}{
-		{retry.Throttled, errHiccup, "overload"},
-		{retry.TimedOut, errHiccup, "timeout"},
-		{retry.Permanent, errHiccup, "answer"},
-		{retry.Transient, errHiccup, "nothing"},
-		{retry.Unprocessed, errHiccup, "nothing"},
-		{retry.Unknown, errHiccup, "nothing"},
-		{retry.Unprocessed, context.DeadlineExceeded, "timeout"}, // a dial that timed out
-		{retry.Permanent, context.DeadlineExceeded, "timeout"},
+	for class, want := range map[retry.Class]string{
+		retry.Permanent: "answer", retry.Transient: "nothing", retry.Throttled: "nothing", retry.Unprocessed: "nothing", retry.TimedOut: "timeout",
 	} {
-		got := sign(t, func(l *limit.Adaptive) {
-			p := under(l)
-			p.Classify = func(error) retry.Class { return tt.class }
-			_ = retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
+		got := says(t, func(t *testing.T, a *limit.Adaptive) {
+			p := under(a)
+			p.AttemptTimeout, p.Classify = 10*time.Second, func(error) retry.Class { return class }
+			_, _ = retry.Do(t.Context(), p, returns(errHiccup))
 		})
-		if got != tt.want {
-			t.Errorf("%v that the policy calls %v: %s, want %s", tt.err, tt.class, got, tt.want)
+		if got != want {
+			t.Errorf("%v: %s, want %s", class, got, want)
 		}
 	}
 }
 
-// What forbids a retry says nothing about the load.
-func TestALoadIsNoMatterOfThePolicysVeto(t *testing.T) {
-	for _, v := range []retry.Verdict{
-		{Err: errHiccup, Class: retry.Throttled, End: retry.ReasonNotIdempotent},
-		{Err: errHiccup, Class: retry.Throttled, Once: true},
-		{Err: errHiccup, Class: retry.Throttled, Hint: time.Hour},
-	} {
-		got := sign(t, func(l *limit.Adaptive) {
-			a := under(l).Attempts(t.Context())
-			defer a.Close()
-			for a.Next() {
-				a.Judged(v)
-			}
-		})
-		if got != "overload" {
-			t.Errorf("%+v: %s, want overload", v, got)
-		}
-	}
-}
-
-// An answer is prompt if half of the attempt's time is left.
-func TestPromptAnswers(t *testing.T) {
-	for _, tt := range []struct {
-		name           string
-		timeout        time.Duration // of the policy
-		deadline, took time.Duration
-		err            error
-		want           string
-	}{
-		{"half of its time", time.Second, time.Second, 500 * time.Millisecond, nil, "prompt"},
-		{"more than half", time.Second, time.Second, 501 * time.Millisecond, nil, "answer"},
-		{"a permanent error", time.Second, time.Second, 0, retry.Stop(errHiccup), "prompt"},
-		{"an answer that is no value", time.Second, time.Second, 0, retry.Answer(errHiccup), "prompt"},
-		{"a value not accepted", time.Second, time.Second, 0, retry.ErrRejected, "prompt"},
-		{"a failure", time.Second, time.Second, 0, errHiccup, "nothing"},
-		{"a rejection", time.Second, time.Second, 0, errBusy, "overload"},
-		{"the caller left it less", time.Second, 400 * time.Millisecond, 200 * time.Millisecond, nil, "prompt"},
-		{"more than half of what the caller left", time.Second, 400 * time.Millisecond, 201 * time.Millisecond, nil, "answer"},
-		{"the longest time left", time.Second, math.MaxInt64, 0, nil, "prompt"},
-		{"the shortest timeout of the attempt", 1, time.Second, 0, nil, "prompt"},
-		{"no timeout of the attempt", 0, time.Second, 500 * time.Millisecond, nil, "prompt"},
-		{"more than half of the caller's time", 0, time.Second, 501 * time.Millisecond, nil, "answer"},
-		{"no timeout at all", 0, 0, 0, nil, "answer"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				got := sign(t, func(l *limit.Adaptive) {
-					ctx := t.Context()
-					if tt.deadline > 0 {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-						defer cancel()
-					}
-					p := under(l)
-					p.AttemptTimeout = tt.timeout
-					_ = retry.Run(ctx, p, func(context.Context) error { time.Sleep(tt.took); return tt.err })
-				})
-				if got != tt.want {
-					t.Errorf("%s, want %s", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-// Twelve places, all in use: how many timeouts cost nothing after these answers.
-func TestPromptAnswersExcuseTimeouts(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		x      retry.Exit
-		before int
-		want   int
-	}{
-		{"none", answer, 0, 1},
-		{"answers excuse none that come later", answer, 100, 1},
-		{"a prompt one excuses three", prompt, 1, 1 + 3},
-		{"as many as are in flight excuse four", prompt, 2, 1 + 4},
-		{"and more of them no more", prompt, 100, 1 + 4},
-	} {
-		l := limit.Adaptive{Start: 12, Max: 12}
-		for enter(&l) {
-		}
-		end := func(x retry.Exit) {
-			l.Leave(retry.Pass{}, x)
-			enter(&l)
-		}
-		for range tt.before {
-			end(tt.x)
-		}
-		free := -1
-		for l.Places() == 12 {
-			free++
-			end(timeout)
-		}
-		if free != tt.want {
-			t.Errorf("%s: %d timeouts cost nothing, want %d", tt.name, free, tt.want)
-		}
-	}
-}
-
-// took is an answer after so many milliseconds of the second that the attempt had.
-func took(n time.Duration) retry.Exit {
-	return retry.Exit{Ending: retry.Returned, Took: n * time.Millisecond, Allowed: time.Second}
-}
-
-// Forty places, all in use, and answers that have taken 100 ms before: how many answers of
-// another time, one after the other, cost a place.
-func TestSlowAnswersAreOverloads(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		ends  []retry.Exit // in turns
-		stale bool         // their attempts have begun before the first slow one
-		fell  bool
-	}{
-		{"as usual", []retry.Exit{took(100)}, false, false},
-		{"a quarter longer than usual, within a sixth of their time", []retry.Exit{took(166)}, false, false},
-		{"more than that", []retry.Exit{took(167)}, false, true},
-		{"twice as long", []retry.Exit{took(200)}, false, true},
-		{"nearly too late", []retry.Exit{took(999)}, false, true},
-		{"all at once, after a stop", []retry.Exit{took(900)}, true, false},
-		{"every other one is as usual", []retry.Exit{took(900), took(100)}, false, false},
-		{"every fourth one", []retry.Exit{took(900), took(900), took(900), took(100)}, false, false},
-		{"no time was set", []retry.Exit{{Ending: retry.Returned, Took: time.Hour}}, false, false},
-		{"with failures that say nothing", []retry.Exit{took(900), noSign}, false, true},
-		{"slow permanent errors", []retry.Exit{{Ending: retry.Returned, Took: time.Second, Allowed: 2 * time.Second, Verdict: retry.Policy{}.Judge(retry.Stop(errHiccup))}}, false, true},
-		{"slow failures", []retry.Exit{{Ending: retry.Returned, Took: time.Second, Allowed: 2 * time.Second, Verdict: retry.Policy{}.Judge(errHiccup)}}, false, false},
-	} {
-		l := limit.Adaptive{Start: 40, Max: 40}
-		var passes []retry.Pass
-		fill := func() {
-			for p, err := l.Enter(t.Context(), retry.Entry{}); err == nil; p, err = l.Enter(t.Context(), retry.Entry{}) {
-				passes = append(passes, p)
-			}
-		}
-		next := func(x retry.Exit) {
-			l.Leave(passes[0], x)
-			passes = passes[1:]
-		}
-		fill()
-		for range 100 {
-			next(took(100))
-			fill()
-		}
-		for i := range 39 {
-			next(tt.ends[i%len(tt.ends)])
-			if !tt.stale {
-				fill()
-			}
-		}
-		for i := range 200 {
-			if !tt.stale {
-				next(tt.ends[i%len(tt.ends)])
-				fill()
-			}
-		}
-		if fell := l.Places() < 40; fell != tt.fell {
-			t.Errorf("%s: %d of 40 places are left", tt.name, l.Places())
-		}
-	}
-}
-
-// Slow answers leave twice the places of a load whose answers took as long as usual. If
-// they are as slow with these, that is usual, and the places come back.
-func TestSlowAnswersLeaveWhatTheUsualLoadNeeds(t *testing.T) {
-	l := limit.Adaptive{Start: 40}
-	var passes []retry.Pass
-	enter := func() bool {
-		p, err := l.Enter(t.Context(), retry.Entry{})
-		if err == nil {
-			passes = append(passes, p)
-		}
-		return err == nil
-	}
-	next := func(x retry.Exit) {
-		l.Leave(passes[0], x)
-		passes = passes[1:]
-	}
-	for range 6 { // one more than are in flight while it ends
-		enter()
-	}
-	for range 1000 {
-		next(took(100))
-		enter()
-	}
-	fewest := l.Places()
-	for range 2000 {
-		for enter() {
-		}
-		next(took(500))
-		fewest = min(fewest, l.Places())
-	}
-	if fewest < 9 || fewest > 10 || l.Places() < 40 {
-		t.Errorf("places fall to %d, and rise to %d; want 10, twice the five others, and 40 or more", fewest, l.Places())
-	}
-}
-
-func TestGrowsOnlyWhenHalfOfThePlacesAreInUse(t *testing.T) {
-	for inUse, want := range map[int]int{4: 10, 5: 11} {
-		l := limit.Adaptive{Start: 10}
-		for range inUse - 1 {
-			enter(&l)
-		}
-		for range 11 {
-			enter(&l)
-			l.Leave(retry.Pass{}, answer)
-		}
-		if got := l.Places(); got != want {
-			t.Errorf("%d of 10 in use: Places() = %d, want %d", inUse, got, want)
-		}
-	}
-}
-
-func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
-	for _, tt := range []struct {
-		start, low, high   int
-		want, least, great int
-	}{
-		{0, 0, 0, 20, 1, 1000},
-		{-1, -1, -1, 1, 1, 1},
-		{5, 10, 0, 10, 10, 1000},
-		{50, 0, 30, 30, 1, 30},
-		{5, 10, 3, 10, 10, 10},
-		{math.MaxInt, math.MaxInt, math.MaxInt, 65535, 65535, 65535},
-		{math.MinInt, math.MinInt, math.MinInt, 1, 1, 1},
-	} {
-		l := limit.Adaptive{Start: tt.start, Min: tt.low, Max: tt.high}
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%+v: Places() = %d, want %d", tt, got, tt.want)
-		}
-		for range 200 {
-			enter(&l)
-			l.Leave(retry.Pass{}, overload)
-		}
-		if got := l.Places(); got != tt.least {
-			t.Errorf("%+v: Places() = %d after overloads, want %d", tt, got, tt.least)
-		}
-		if tt.great > 1000 {
-			continue
-		}
-		for range tt.great * tt.great { // half as many lead there
-			for enter(&l) {
-			}
-			l.Leave(retry.Pass{}, answer)
-		}
-		if got := l.Places(); got != tt.great {
-			t.Errorf("%+v: Places() = %d after successes, want %d", tt, got, tt.great)
-		}
+// Attempts without a deadline cannot be late, and say nothing.
+func TestAttemptsWithoutADeadlineSayNothing(t *testing.T) {
+	got := says(t, func(t *testing.T, a *limit.Adaptive) {
+		p, _ := a.Enter(t.Context(), retry.Entry{})
+		a.Leave(p, answer)
+	})
+	if got != "nothing" {
+		t.Errorf("%s, want nothing", got)
 	}
 }
 
 // hung is a server that does not answer. The client before it ends an attempt by canceling
 // its context, as retryhttp.Transport does: the cause says that time has run out.
-func hung(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func TestCancelForAnAttemptsTimeoutIsAnOverload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limit.Adaptive{Start: 20}
-		for range 3 {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(retry.ErrAttemptTimeout) })
-			if err := retry.Run(ctx, under(&l), hung); err == nil {
-				t.Error("a server that hangs has answered")
-			}
-		}
-		if got := l.Places(); got != 5 {
-			t.Errorf("Places() = %d after three timeouts of one attempt each, want 5", got) // 20, 20 since it may be chance, 10, 5
+func TestCancelForAnAttemptsTimeoutIsATimeout(t *testing.T) {
+	got := says(t, func(t *testing.T, a *limit.Adaptive) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(retry.ErrAttemptTimeout) })
+		p := under(a)
+		p.AttemptTimeout = 10 * time.Second
+		err := retry.Run(ctx, p, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if err == nil {
+			t.Error("a server that hangs has answered")
 		}
 	})
+	if got != "timeout" {
+		t.Errorf("%s, want a timeout", got)
+	}
 }
 
 // A connection with the deadline of ctx often fails before ctx ends.
-func TestErrorAtTheDeadlineIsAnOverload(t *testing.T) {
-	for name, p := range map[string]retry.Policy{"the attempt's": {AttemptTimeout: time.Second}, "the caller's": {}} {
-		synctest.Test(t, func(t *testing.T) {
-			l := limit.Adaptive{Start: 10, Max: 10}
-			p.MaxAttempts, p.Guards = 1, []retry.Guard{&l}
-			for range 100 {
-				before := l.Places()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_ = retry.Run(ctx, p, func(ctx context.Context) error {
-					deadline, _ := ctx.Deadline()
-					time.Sleep(time.Until(deadline))
-					return errHiccup
-				})
-				cancel()
-				if after := l.Places(); after >= before && before > 1 {
-					t.Fatalf("%s: %d places before and %d after an overload", name, before, after)
-				}
-			}
+func TestErrorAtTheDeadlineIsATimeout(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"the attempt's": time.Second, "the caller's": 0} {
+		got := says(t, func(t *testing.T, a *limit.Adaptive) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			p := under(a)
+			p.AttemptTimeout = timeout
+			_ = retry.Run(ctx, p, func(ctx context.Context) error {
+				deadline, _ := ctx.Deadline()
+				time.Sleep(time.Until(deadline))
+				return errHiccup
+			})
 		})
-	}
-}
-
-// The deadline of ctx is compared with the policy's clock.
-func TestDeadlineIsOnThePolicysClock(t *testing.T) {
-	clock := clockx.NewVirtual(time.Unix(1e9, 0))
-	for _, tt := range []struct {
-		left time.Duration
-		want int
-	}{{time.Nanosecond, 10}, {0, 5}} {
-		l := limit.Adaptive{Start: 10}
-		ctx, cancel := clock.WithTimeoutCause(t.Context(), time.Second, context.DeadlineExceeded)
-		p := under(&l)
-		p.Clock = deadlined{clock, tt.left}
-		_, _ = retry.Do(ctx, p, returns(errHiccup))
-		cancel()
-		if got := l.Places(); got != tt.want {
-			t.Errorf("%v before the deadline: Places() = %d after an error, want %d", tt.left, got, tt.want)
+		if got != "timeout" {
+			t.Errorf("%s: %s, want a timeout", name, got)
 		}
 	}
 }
 
-// deadlined is a clock that shows how long before second 1e9 + 1 it is.
-type deadlined struct {
-	clockx.Clock
-	left time.Duration
+// The deadline of ctx is compared with the policy's clock, and so is all else.
+func TestTheClockIsThePolicys(t *testing.T) {
+	clock := clockx.NewVirtual(time.Unix(1e9, 0))
+	a := new(limit.Adaptive)
+	p := retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Minute, Clock: clock, Guards: []retry.Guard{a}}
+	calls := func(n int, takes time.Duration, err error) {
+		for range n {
+			_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { clock.Advance(takes); return 0, err })
+		}
+	}
+	calls(200, time.Second, nil)
+	calls(7, time.Minute, errHiccup)
+	if got := a.Places(); got != math.MaxInt {
+		t.Errorf("Places() = %d after seven timeouts, want no limit", got)
+	}
+	calls(1, time.Minute, errHiccup)
+	if got := a.Places(); got != 1 {
+		t.Errorf("Places() = %d after eight, want 1", got)
+	}
 }
 
-func (c deadlined) Now() time.Time { return time.Unix(1e9+1, 0).Add(-c.left) }
+// broken is a clock that panics.
+type broken struct{ clockx.Clock }
+
+func (broken) Now() time.Time { panic("broken") }
+
+// Whatever a clock does, places come back.
+func TestAClockThatPanics(t *testing.T) {
+	a := new(limit.Adaptive)
+	p, _ := a.Enter(t.Context(), retry.Entry{})
+	func() {
+		defer func() {
+			if got := recover(); got != "broken" {
+				t.Errorf("panicked with %v", got)
+			}
+		}()
+		a.Leave(p, retry.Exit{Clock: broken{}})
+	}()
+	if n := a.InFlight(); n != 0 {
+		t.Errorf("%d in flight, want none", n)
+	}
+}

@@ -28,7 +28,7 @@ func fetchUser(context.Context) (string, error) { return "ada", nil }
 // An attempt without a place has done nothing. So the run tries again even if the call must
 // not be made twice.
 func ExampleAdaptive_nonIdempotent() {
-	payments := &limit.Adaptive{Start: 1}
+	payments := &limit.Limit{Max: 1}
 	policy := retry.Policy{Name: "pay", NonIdempotent: true, Guards: []retry.Guard{payments}}
 
 	underway, _ := policy.Admit(context.Background(), retry.Entry{}) // another payment
@@ -55,7 +55,7 @@ func ExampleAdaptive_hedge() {
 // it went.
 func ExampleAdaptive_admit() {
 	ctx := context.Background()
-	jobs := &limit.Adaptive{Start: 1}
+	jobs := &limit.Limit{Max: 1}
 	policy := retry.Policy{Guards: []retry.Guard{jobs}}
 	run := func(job func() error) error {
 		leave, err := policy.Admit(ctx, retry.Entry{})

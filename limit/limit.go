@@ -18,12 +18,11 @@ func (limited) Error() string     { return "limit: too many attempts in flight" 
 func (limited) SafeToRetry() bool { return true }            // nothing was sent
 func (limited) ErrorType() string { return "limit.limited" } // the error.type of telemetry
 
-// Limit is a bulkhead: it admits at most Max attempts at a time, first attempts included, and
-// refuses any other at once with [ErrLimited]. It measures nothing. With a Max of zero or less
-// it limits nothing.
+// Limit is a bulkhead: it admits Max attempts at a time, first attempts included, and refuses any
+// other at once with [ErrLimited]. It measures nothing. With a Max of zero or less it limits nothing.
 //
-// Limit is a [retry.Guard]: set it in Policy.Guards, after those that have attempts wait. Use it
-// by pointer, one for all attempts that share the bound. Set Max before the first use, and do
+// Limit is a [retry.Guard]: set it in Policy.Guards, after those that have attempts wait. Use it by
+// pointer, one for all attempts that share the number. Set the fields before the first use, and do
 // not copy a Limit after it. It is safe for concurrent use. A nil Limit limits nothing.
 type Limit struct {
 	Max int
@@ -33,18 +32,16 @@ type Limit struct {
 
 // Enter takes a place for an attempt, or refuses it with [ErrLimited].
 func (l *Limit) Enter(context.Context, retry.Entry) (retry.Pass, error) {
-	if l == nil {
-		return retry.Pass{}, nil
-	}
-	for {
+	for l != nil {
 		n := l.flight.Load()
 		if l.Max > 0 && n >= int64(l.Max) {
 			return retry.Pass{}, ErrLimited
 		}
 		if l.flight.CompareAndSwap(n, n+1) {
-			return retry.Pass{}, nil
+			break
 		}
 	}
+	return retry.Pass{}, nil
 }
 
 // Leave gives the place of an attempt back, however it has ended. It panics without an Enter.

@@ -133,7 +133,7 @@ func TestPlaceComesBackAfterAPanicAndGoexit(t *testing.T) {
 
 // No more attempts run at a time than there are places, and all places come back.
 func TestBoundHoldsUnderContention(t *testing.T) {
-	for _, l := range []bounded{&limit.Limit{Max: 7}, &limit.Adaptive{Start: 7, Max: 7}} {
+	for _, l := range []bounded{&limit.Limit{Max: 7}, &limit.Adaptive{Max: 7}} {
 		synctest.Test(t, func(t *testing.T) { contend(t, l) })
 	}
 }

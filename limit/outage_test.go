@@ -167,7 +167,7 @@ func TestOutages(t *testing.T) {
 		fresh func() retry.Guard
 	}{
 		{"none", func() retry.Guard { return nil }},
-		{"limit", func() retry.Guard { return new(limit.Adaptive) }},
+		{"adaptive", func() retry.Guard { return new(limit.Adaptive) }},
 		{"throttling", func() retry.Guard { return new(throttling) }},
 		{"breaker", func() retry.Guard { return new(breaker) }},
 	}
@@ -188,7 +188,7 @@ func TestOutages(t *testing.T) {
 		got[g.name] = row
 		t.Logf("%-11s  after an outage %.2f  150 %% load %.2f  60 %% fail %.2f", g.name, row[0], row[1], row[2])
 	}
-	none, limited := got["none"], got["limit"]
+	none, limited := got["none"], got["adaptive"]
 	if none[hang] > .1 || limited[hang] < .99 {
 		t.Errorf("after an outage %.2f with a limit and %.2f without, want all and nothing", limited[hang], none[hang])
 	}

@@ -45,17 +45,17 @@ func TestARefusalInASilenceSaysHowLongToWait(t *testing.T) {
 		allowed, silence time.Duration
 		want             time.Duration
 	}{
-		{"no longer than a sixth", 10 * time.Millisecond, 600 * time.Millisecond, 100 * time.Millisecond, 0},
-		{"longer", 10 * time.Millisecond, 600 * time.Millisecond, 101 * time.Millisecond, 101 * time.Millisecond},
-		{"as usual", 400 * time.Millisecond, 600 * time.Millisecond, 500 * time.Millisecond, 0},
-		{"a quarter longer than usual", 400 * time.Millisecond, 600 * time.Millisecond, 501 * time.Millisecond, 501 * time.Millisecond},
+		{"no longer than a quarter", 10 * time.Millisecond, 600 * time.Millisecond, 150 * time.Millisecond, 0},
+		{"longer", 10 * time.Millisecond, 600 * time.Millisecond, 151 * time.Millisecond, 151 * time.Millisecond},
+		{"twice as long as usual", 240 * time.Millisecond, 600 * time.Millisecond, 480 * time.Millisecond, 0},
+		{"longer", 240 * time.Millisecond, 600 * time.Millisecond, 481 * time.Millisecond, 481 * time.Millisecond},
 		{"longer than attempts have", 10 * time.Millisecond, 600 * time.Millisecond, 2 * time.Second, 900 * time.Millisecond},
 		{"attempts without a deadline", 10 * time.Millisecond, 0, 2 * time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &limit.Adaptive{Start: 2, Max: 2}
+			l := &limit.Adaptive{Max: 2}
 			p := retry.Policy{Guards: []retry.Guard{l}, AttemptTimeout: tt.allowed, MaxAttempts: 1}
-			for range 2 {
+			for range 20 {
 				if err := retry.Run(t.Context(), p, func(context.Context) error { time.Sleep(tt.answer); return nil }); err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +73,7 @@ func TestARefusalInASilenceSaysHowLongToWait(t *testing.T) {
 // calls fail.
 func TestARunOutlastsASilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &limit.Adaptive{Start: 2, Max: 2}
+		l := &limit.Adaptive{Max: 2}
 		p := retry.Policy{Guards: []retry.Guard{l}, AttemptTimeout: time.Second, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond}}
 		began := time.Now()
 		serve := func(ctx context.Context) error { // nothing is answered between the first and the fourth second

@@ -43,8 +43,8 @@ func TestWhereTheBudgetLoses(t *testing.T) {
 func TestWhereALimitDoesNotLose(t *testing.T) {
 	notUnderRace(t)
 	long(t)
-	lost(t, "-limit 200,1,1000 -lost 0.05 -outage 0 -failure 0 -processes 1 -rate 1000 -capacity 100000 -latency 100ms", "no retries + limit", 5, 5)
-	lost(t, "-limit 200,1,1000 -replicas 10 -sick 1 -outage 30s -failure 0 -processes 1 -rate 1000 -workers 100 -service 100ms", "no retries + limit", 4, 4)
+	lost(t, "-limit 1,1000 -lost 0.05 -outage 0 -failure 0 -processes 1 -rate 1000 -capacity 100000 -latency 100ms", "no retries + limit", 5, 5)
+	lost(t, "-limit 1,1000 -replicas 10 -sick 1 -outage 30s -failure 0 -processes 1 -rate 1000 -workers 100 -service 100ms", "no retries + limit", 4, 4)
 }
 
 // lost checks which percentages of the calls are lost without retries and in a row.

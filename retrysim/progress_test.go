@@ -38,7 +38,7 @@ func TestProgressCounts(t *testing.T) {
 	notUnderRace(t)
 	for args, least := range map[string]int64{
 		"-seeds 2 -duration 23s":                                        2 * (5 + 5*5),
-		"-seeds 1 -duration 23s -limit 20,1,100 -policy attempts=2":     8,
+		"-seeds 1 -duration 23s -limit 1,100 -policy attempts=2":        8,
 		"-seeds 1 -outage 5s -policy attempts=4 -rate 190 -failure .05": 10, // which doubles the duration
 	} {
 		o := &options{FlagSet: flag.NewFlagSet("try", flag.ContinueOnError)}

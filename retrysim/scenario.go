@@ -32,7 +32,7 @@ type scenario struct {
 	what, band              string        // it is, in words and in one
 	extended                bool          // the duration is chosen, and not given
 	most                    float64       // calls that a run may have
-	limits                  []int         // START,MIN,MAX
+	limits                  []int         // MIN,MAX
 	hedge                   string        // a time, or adaptive
 	paced                   bool
 	guards                  []guard
@@ -108,7 +108,7 @@ func newScenario(o *options) *scenario {
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
 		param{"gateway", &x.Gateway, 0, 86400, "", "`time` after which a gateway before the server answers 503; 0: there is none"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
-		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Adaptive around its attempts: `START,MIN,MAX` places"},
+		param{"limit", &x.limits, 0, 65535, "", "each process has a limit.Adaptive around its attempts: `MIN,MAX` places; equal ones are a limit.Limit, and a MAX of 0 is no bound"},
 		param{"quota", &x.Quota.Rate, 0, fast, "", "requests allowed, as many at once as in a second; beyond it 429: a `rate`; 0: no quota"},
 		param{"pace", &x.paced, 0, 0, "", "each process has a pace.Pace around its attempts, which is told its part of -quota"},
 		param{"hedge", &x.hedge, 0, 0, "", "a second request runs beside one that takes longer than a `delay`, or than most: adaptive"},
@@ -156,10 +156,10 @@ func (x *scenario) check(o *options) error {
 		x.Clients = 0
 	}
 	if len(x.limits) > 0 {
-		if len(x.limits) != 3 || x.limits[1] > x.limits[0] || x.limits[0] > x.limits[2] {
-			return wrong("-limit: want START,MIN,MAX places, with MIN ≤ START ≤ MAX, such as 20,1,1000")
+		if len(x.limits) != 2 || x.limits[0] > x.limits[1] && x.limits[1] > 0 {
+			return wrong("-limit: want MIN,MAX places, with MIN ≤ MAX, such as 1,1000, or a MAX of 0")
 		}
-		l := limit.Adaptive{Start: x.limits[0], Min: x.limits[1], Max: x.limits[2]}
+		l := limit.Adaptive{Min: x.limits[0], Max: x.limits[1]}
 		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &l }})
 	}
 	if x.paced {

@@ -50,7 +50,7 @@ func (s *service) guard() {
 // guardProcess gives a process guards that nobody has used.
 func (s *service) guardProcess(process int) {
 	if s.limits != nil {
-		s.limits[process] = &limit.Adaptive{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max}
+		s.limits[process] = &limit.Adaptive{Min: s.Limit.Min, Max: s.Limit.Max}
 	}
 	if s.pacers != nil {
 		s.pacers[process] = new(pacing.Pacer[int32])

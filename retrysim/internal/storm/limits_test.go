@@ -27,10 +27,8 @@ func seeds(n uint64) uint64 {
 	return 1
 }
 
-// Timeouts that have nothing to do with the load refuse hardly a call, if answers are
-// prompt and fewer than three quarters of the attempts time out: answers that get lost, or
-// a dead replica of two. It takes most of the first minute until there are as many places
-// as calls in flight.
+// Timeouts that have nothing to do with the load refuse no call, if the other answers are quick:
+// answers that get lost, or a dead replica of two.
 func TestLostAnswersRefuseFewCalls(t *testing.T) {
 	notUnderRace(t)
 	dead := []storm.Outage{{From: 10 * time.Second, To: time.Hour, Servers: 1}}
@@ -39,13 +37,13 @@ func TestLostAnswersRefuseFewCalls(t *testing.T) {
 		storm.Service
 		want float64
 	}{
-		{"1 % lost", storm.Service{Lost: .01}, .985},
-		{"5 % lost", storm.Service{Lost: .05}, .945},
-		{"10 % lost", storm.Service{Lost: .1}, .88},
-		{"a dead replica of ten", storm.Service{Servers: 10, Workers: 1000, Outages: dead}, .88},
-		{"a dead replica of two", storm.Service{Servers: 2, Workers: 1000, Outages: dead}, .15}, // its calls would fill 500 places
-		{"a dead replica of two, thirty processes", storm.Service{Servers: 2, Workers: 1000, Outages: dead, Processes: 30}, .46},
-		{"a dead replica of ten, thirty processes", storm.Service{Servers: 10, Workers: 1000, Outages: dead, Processes: 30}, .85},
+		{"1 % lost", storm.Service{Lost: .01}, .989},
+		{"5 % lost", storm.Service{Lost: .05}, .949},
+		{"10 % lost", storm.Service{Lost: .1}, .899},
+		{"a dead replica of ten", storm.Service{Servers: 10, Workers: 1000, Outages: dead}, .897},
+		{"a dead replica of two", storm.Service{Servers: 2, Workers: 1000, Outages: dead}, .495},
+		{"a dead replica of two, thirty processes", storm.Service{Servers: 2, Workers: 1000, Outages: dead, Processes: 30}, .485},
+		{"a dead replica of ten, thirty processes", storm.Service{Servers: 10, Workers: 1000, Outages: dead, Processes: 30}, .897},
 	} {
 		for seed := range seeds(3) {
 			x := tt.Service
@@ -61,12 +59,11 @@ func TestLostAnswersRefuseFewCalls(t *testing.T) {
 	}
 }
 
-// A server with ten workers whose times are random, and calls at random: M/M/10. At a load
-// of .9 it holds thirty at times, for which slow answers leave no place: there one call of
-// two hundred is refused.
+// A server with ten workers whose times are random, and calls at random: M/M/10. At a load of .9
+// nothing is refused. Half more than it can do leaves two thirds, and three times a third.
 func TestLimitOfAQueue(t *testing.T) {
 	notUnderRace(t)
-	for _, tt := range []struct{ load, want float64 }{{.9, .99}, {1.5, .65}, {3, .325}} {
+	for _, tt := range []struct{ load, want float64 }{{.9, .999}, {1.5, .64}, {3, .295}} {
 		for seed := range uint64(3) {
 			r := storm.Service{
 				Rate: 200 * tt.load, Workers: 10, Latency: 50 * ms, Exponential: true, Timeout: time.Second,
@@ -80,9 +77,8 @@ func TestLimitOfAQueue(t *testing.T) {
 	}
 }
 
-// An overload that lasts for ten minutes: the server works all the time, for callers who
-// are still there, and these wait for no more than half of their timeout, whether it comes
-// with the start of the processes or later. It can do 200 requests per second.
+// An overload that lasts for ten minutes: the server works all the time, for callers who are still
+// there, whether it comes with the start of the processes or later. It can do 200 requests per second.
 func TestOverloadForLong(t *testing.T) {
 	notUnderRace(t)
 	const minutes = 10 * time.Minute
@@ -107,23 +103,22 @@ func TestOverloadForLong(t *testing.T) {
 			served := float64(b.Good) / (200 * (minutes / 2).Seconds())
 			p99 := r.Quantile(1 - .01*float64(b.Good)/float64(b.Asked)).Round(ms) // most calls are refused, at once
 			t.Logf("%s, seed %d: %.3f of what the server can do, 99 %% of them within %v", tt.name, seed, served, p99)
-			if served < .96 || p99 > 500*ms {
-				t.Errorf("%s, seed %d: callers get %.3f of what the server can do, 99 %% of them within %v; want .96 within half of the timeout", tt.name, seed, served, p99)
+			if served < .99 || p99 > 900*ms {
+				t.Errorf("%s, seed %d: callers get %.3f of what the server can do, 99 %% of them within %v; want .99 within 900 ms", tt.name, seed, served, p99)
 			}
 		}
 	}
 }
 
-// A server that is three times slower for a minute, and six times, and could do more all
-// the time: its answers are slow, but no load is the reason. The limit holds calls back
-// until it has learned that.
+// A server that is three times slower for a minute, and six times, and could do more all the time: its
+// answers are slow, but no load is the reason. Only the second is slow enough for an experiment.
 func TestSlowServerWithoutAQueue(t *testing.T) {
 	notUnderRace(t)
 	for _, tt := range []struct {
 		slower    float64
 		processes int
 		want      float64
-	}{{3, 1, .96}, {3, 30, .99}, {6, 30, .85}} {
+	}{{3, 1, .99}, {3, 30, .99}, {6, 30, .97}} {
 		r := storm.Service{
 			Rate: 500, Processes: tt.processes, Workers: 1000, Latency: 100 * ms, Timeout: time.Second, Duration: 3 * time.Minute,
 			Outages: []storm.Outage{{From: time.Minute, To: 2 * time.Minute, Answer: storm.Slow, Factor: tt.slower}},
@@ -144,7 +139,7 @@ func TestFleetAfterAHang(t *testing.T) {
 	for _, tt := range []struct {
 		processes int
 		want      float64
-	}{{1, .93}, {10, .85}, {100, .38}} {
+	}{{1, .91}, {10, .86}, {100, .51}} {
 		for seed := range uint64(3) {
 			x := storm.Service{
 				Rate: 180, Processes: tt.processes, Workers: 10, Latency: 50 * ms, Timeout: time.Second, Failure: .01,

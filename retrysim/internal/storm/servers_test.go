@@ -71,7 +71,7 @@ func TestServersExactly(t *testing.T) {
 			6 + 3, nil, map[retry.Reason]int{retry.ReasonBudget: 6},
 		},
 		"a limit for each call": {
-			storm.Service{Clients: 6, Latency: s, CallsPerProcess: 3, Limit: &limit.Adaptive{Start: 2}}, atOnce(1),
+			storm.Service{Clients: 6, Latency: s, CallsPerProcess: 3, Limit: &limit.Adaptive{Max: 2}}, atOnce(1),
 			4, nil, map[retry.Reason]int{retry.ReasonNone: 4, retry.ReasonGuard: 2},
 		},
 	} {
@@ -93,7 +93,7 @@ func TestServersExactly(t *testing.T) {
 // an overload.
 func TestAGatewaysAnswerIsNoTimeout(t *testing.T) {
 	c := &counting{retried: map[retry.Class]int{}}
-	x := storm.Service{Clients: 3, Workers: 9, Latency: 2 * s, Timeout: 5 * s, Gateway: s, Limit: &limit.Adaptive{Start: 3, Max: 3}}
+	x := storm.Service{Clients: 3, Workers: 9, Latency: 2 * s, Timeout: 5 * s, Gateway: s, Limit: &limit.Adaptive{Max: 3}}
 	r := x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: c})
 	if !maps.Equal(c.retried, map[retry.Class]int{retry.Transient: 3}) {
 		t.Errorf("the budget saw retries after %v, want 3 after a transient error", c.retried)
