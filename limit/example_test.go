@@ -10,7 +10,7 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-var places limit.Adaptive // one for all calls to a server
+var places = limit.Limit{Max: 100} // one for all calls to a server
 
 func user(ctx context.Context) (string, error) {
 	policy := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
@@ -18,16 +18,32 @@ func user(ctx context.Context) (string, error) {
 }
 
 // One Limit for all calls to a server, in the policies of all of them.
-func ExampleAdaptive() {
+func ExampleLimit() {
 	fmt.Println(user(context.Background()))
 	// Output: ada <nil>
 }
 
 func fetchUser(context.Context) (string, error) { return "ada", nil }
 
+var server = limit.Adaptive{Min: 2, Max: 100} // one for all calls to a server
+
+func profile(ctx context.Context) (string, error) {
+	policy := retry.Policy{Name: "fetch-profile", AttemptTimeout: time.Second, Guards: []retry.Guard{&server}}
+	return retry.Do(ctx, policy, fetchUser)
+}
+
+// An Adaptive needs attempts that have a deadline.
+func ExampleAdaptive() {
+	fmt.Println(profile(context.Background()))
+	fmt.Println(server.Places(), "places")
+	// Output:
+	// ada <nil>
+	// 100 places
+}
+
 // An attempt without a place has done nothing. So the run tries again even if the call must
 // not be made twice.
-func ExampleAdaptive_nonIdempotent() {
+func ExampleLimit_nonIdempotent() {
 	payments := &limit.Limit{Max: 1}
 	policy := retry.Policy{Name: "pay", NonIdempotent: true, Guards: []retry.Guard{payments}}
 
@@ -45,7 +61,7 @@ func ExampleAdaptive_nonIdempotent() {
 }
 
 // With a hedge each copy of an attempt needs a place.
-func ExampleAdaptive_hedge() {
+func ExampleLimit_hedge() {
 	policy := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
 	fmt.Println(hedge.Do(context.Background(), policy, &hedge.Hedge{}, fetchUser))
 	// Output: ada <nil>
@@ -53,7 +69,7 @@ func ExampleAdaptive_hedge() {
 
 // Around code that no run calls: Admit takes a place, and leave gives it back and says how
 // it went.
-func ExampleAdaptive_admit() {
+func ExampleLimit_admit() {
 	ctx := context.Background()
 	jobs := &limit.Limit{Max: 1}
 	policy := retry.Policy{Guards: []retry.Guard{jobs}}

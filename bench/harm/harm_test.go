@@ -49,7 +49,7 @@ var ours = []harm.Subject{{
 	With: func(p *harm.Process) harm.Client {
 		h := new(hedge.Hedge)
 		p.Policy.Budget = new(retry.EarnedBudget)
-		p.Policy.Guards = []retry.Guard{&pace.Pace{Quota: p.Quota, Burst: p.Burst}, &limit.Limit{Start: p.Peak}}
+		p.Policy.Guards = []retry.Guard{&pace.Pace{Quota: p.Quota, Burst: p.Burst}, &limit.Limit{Max: 2 * p.Peak}} // a hedge has a place too
 		return dial(p, func(string) *hedge.Hedge { return h })
 	},
 	Against: "Client with a budget",

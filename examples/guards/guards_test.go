@@ -87,25 +87,28 @@ func TestPacesGoBeforeLimits(t *testing.T) {
 // A refusal is no attempt, and costs the budget nothing, but MaxAttempts counts it.
 func TestWhatARefusalDoes(t *testing.T) {
 	budget := new(retry.EarnedBudget)
-	full := guards.Bulkhead(make(chan struct{}, 1))
-	full <- struct{}{}
+	full := &limit.Limit{Max: 1}
+	underway, err := (retry.Policy{Guards: []retry.Guard{full}}).Admit(t.Context(), retry.Entry{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := retrytest.New(t, retry.Policy{
 		NonIdempotent: true, Budget: budget,
 		Guards:  []retry.Guard{full},
 		Backoff: retry.Exponential{Jitter: retry.NoJitter},
 	})
 	before := budget.Balance()
-	err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
-	ended(t, err, guards.ErrFull, 0)
+	err = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
+	ended(t, err, limit.ErrLimited, 0)
 	h.AssertAttempts(0)
 	h.AssertDelays()
-	h.AssertHeld(retry.Held{Number: 1, Err: guards.ErrFull, Delay: 100 * ms}, retry.Held{Number: 1, Err: guards.ErrFull, Delay: 200 * ms}, retry.Held{Number: 1, Err: guards.ErrFull})
+	h.AssertHeld(retry.Held{Number: 1, Err: limit.ErrLimited, Delay: 100 * ms}, retry.Held{Number: 1, Err: limit.ErrLimited, Delay: 200 * ms}, retry.Held{Number: 1, Err: limit.ErrLimited})
 	if got := budget.Balance(); got != before {
 		t.Errorf("the budget has %v, want %v", got, before)
 	}
-	<-full
-	if err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }); err != nil || len(full) != 0 {
-		t.Errorf("with a place free the run ended with %v, and %d are taken", err, len(full))
+	underway(retry.Exit{})
+	if err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }); err != nil || full.InFlight() != 0 {
+		t.Errorf("with a place free the run ended with %v, and %d are taken", err, full.InFlight())
 	}
 }
 
@@ -240,16 +243,19 @@ func TestBreakerCounts(t *testing.T) {
 // Without IsExcluded a half-open breaker would stay so for good: its place stays taken.
 func TestRefusedAttemptGivesItsHalfOpenPlaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, places := guards.NewBreaker(tripsAfterTwo()), guards.Bulkhead(make(chan struct{}, 1))
+		b, places := guards.NewBreaker(tripsAfterTwo()), &limit.Limit{Max: 1}
 		policy := retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{b, places}}
 		for range 2 {
 			_ = retry.Run(t.Context(), policy, func(context.Context) error { return errDown })
 		}
 		time.Sleep(10*time.Second + 1)
-		places <- struct{}{}
-		err := retry.Run(t.Context(), policy, func(context.Context) error { return nil })
-		ended(t, err, guards.ErrFull, 0)
-		<-places
+		underway, err := (retry.Policy{Guards: []retry.Guard{places}}).Admit(t.Context(), retry.Entry{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = retry.Run(t.Context(), policy, func(context.Context) error { return nil })
+		ended(t, err, limit.ErrLimited, 0)
+		underway(retry.Exit{Ending: retry.Returned})
 		if err := retry.Run(t.Context(), policy, func(context.Context) error { return nil }); err != nil || b.State() != gobreaker.StateClosed {
 			t.Errorf("the next run: %v, and the breaker is %v, want it closed", err, b.State())
 		}
@@ -338,7 +344,7 @@ type refuser struct{ after func() }
 
 func (r refuser) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 	r.after()
-	return retry.Pass{}, retry.Stop(guards.ErrFull)
+	return retry.Pass{}, retry.Stop(limit.ErrLimited)
 }
 func (r refuser) Leave(retry.Pass, retry.Exit) {}
 
@@ -400,8 +406,8 @@ func TestHedgesEnterGuards(t *testing.T) {
 		copies  int
 		refused bool
 	}{
-		{"two places", guards.Bulkhead(make(chan struct{}, 2)), 2, false},
-		{"one place", guards.Bulkhead(make(chan struct{}, 1)), 1, true},
+		{"two places", &limit.Limit{Max: 2}, 2, false},
+		{"one place", &limit.Limit{Max: 1}, 1, true},
 		{"a burst of two", limited(2), 2, false},
 		{"a burst of one", limited(1), 1, true},
 		{"a closed breaker", guards.NewBreaker(tripsAfterTwo()), 2, false},
@@ -425,8 +431,8 @@ func TestHedgesEnterGuards(t *testing.T) {
 			if took := time.Since(start); err != nil || got.Started != tt.copies || (got.Refused != nil) != tt.refused || took != want {
 				t.Errorf("%s: %v after %v, %+v; want %d copies and %v", tt.name, err, took, got, tt.copies, want)
 			}
-			if b, ok := tt.guard.(guards.Bulkhead); ok && len(b) != 0 {
-				t.Errorf("%s: %d are taken after the call", tt.name, len(b))
+			if l, ok := tt.guard.(*limit.Limit); ok && l.InFlight() != 0 {
+				t.Errorf("%s: %d are taken after the call", tt.name, l.InFlight())
 			}
 			if b, ok := tt.guard.(guards.Breaker); ok && (b.Counts().TotalSuccesses != 1 || b.Counts().TotalExclusions != 1) {
 				t.Errorf("%s: the breaker counts %+v, want the copy that has lost excluded", tt.name, b.Counts())
@@ -577,10 +583,13 @@ func TestStreamHoldsItsPlace(t *testing.T) {
 
 // A Classify that was written for op does not see the errors of guards.
 func TestClassifyDoesNotSeeGuards(t *testing.T) {
-	full := guards.Bulkhead(make(chan struct{}))
+	full := &limit.Limit{Max: 1}
+	if _, err := full.Enter(t.Context(), retry.Entry{}); err != nil {
+		t.Fatal(err)
+	}
 	h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{full}, Classify: func(error) retry.Class { return retry.Permanent }})
 	err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
-	ended(t, err, guards.ErrFull, 0)
+	ended(t, err, limit.ErrLimited, 0)
 	if got := len(h.Held()); got != 3 {
 		t.Errorf("the guard was asked %d times, want three", got)
 	}

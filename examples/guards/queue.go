@@ -6,9 +6,10 @@ import (
 	"sync"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 )
 
-// Queue is a bulkhead whose attempts wait for a place, first come, first served. A hedge does
+// Queue is a limit whose attempts wait for a place, first come, first served. A hedge does
 // not wait: it is refused.
 type Queue struct {
 	mu    sync.Mutex
@@ -26,7 +27,7 @@ func (q *Queue) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 		return retry.Pass{}, nil
 	}
 	if e.Hedge {
-		return retry.Pass{}, ErrFull
+		return retry.Pass{}, limit.ErrLimited
 	}
 	turn := make(chan struct{})
 	q.turns = append(q.turns, turn)

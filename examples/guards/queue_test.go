@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/examples/guards"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -101,7 +102,7 @@ func TestQueueOnTheHarness(t *testing.T) {
 				ctx, cancel = h.Clock.WithTimeoutCause(ctx, tt.deadline, nil)
 				defer cancel()
 			}
-			if _, err := q.Enter(ctx, retry.Entry{Hedge: true}); err != guards.ErrFull {
+			if _, err := q.Enter(ctx, retry.Entry{Hedge: true}); err != limit.ErrLimited {
 				t.Errorf("a hedge gets %v", err)
 			}
 			_ = retry.Run(ctx, h.Policy, func(context.Context) error { return nil })

@@ -75,7 +75,11 @@ func tell(p *harm.Process, g retry.Guard) {
 		}
 	case *limit.Limit:
 		if g.Max != 0 {
-			g.Max = p.Peak
+			g.Max = 2 * p.Peak // as overload.md says
+		}
+	case *limit.Adaptive:
+		if g.Max != 0 {
+			g.Max = 2 * p.Peak // as overload.md says
 		}
 	}
 }
@@ -102,11 +106,11 @@ func withhold(p *retry.Policy, guarded bool) {
 // The numbers of a page are those of its reader. What is measured against it has none of what may do harm.
 func TestExamplesOfPages(t *testing.T) {
 	p := &harm.Process{Policy: retry.Policy{AttemptTimeout: 3 * time.Second}, Quota: 7, Burst: 70, Peak: 12}
-	stated, open, places := &pace.Pace{Quota: 500, Per: time.Minute}, new(pace.Pace), &limit.Limit{Max: 40}
-	policy := &retry.Policy{AttemptTimeout: time.Second, Budget: new(retry.EarnedBudget), Guards: []retry.Guard{stated, open, places}}
+	stated, open, places, guess := &pace.Pace{Quota: 500, Per: time.Minute}, new(pace.Pace), &limit.Limit{Max: 40}, &limit.Adaptive{Max: 40}
+	policy := &retry.Policy{AttemptTimeout: time.Second, Budget: new(retry.EarnedBudget), Guards: []retry.Guard{stated, open, places, guess}}
 	fit(p, policy)
-	if stated.Quota != 7 || stated.Per != time.Second || stated.Burst != 0 || open.Quota != 0 || places.Max != 12 || policy.AttemptTimeout != 3*time.Second {
-		t.Errorf("fit makes %+v and %v, %v, %d places of a policy", policy, stated.Quota, open.Quota, places.Max)
+	if stated.Quota != 7 || stated.Per != time.Second || stated.Burst != 0 || open.Quota != 0 || places.Max != 24 || guess.Max != 24 || policy.AttemptTimeout != 3*time.Second {
+		t.Errorf("fit makes %+v and %v, %v, %d and %d places of a policy", policy, stated.Quota, open.Quota, places.Max, guess.Max)
 	}
 	if without(policy); policy.Guards != nil || policy.Budget == nil || policy.MaxAttempts != 0 {
 		t.Errorf("without guards it is %+v", policy)

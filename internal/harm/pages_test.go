@@ -81,13 +81,18 @@ var onPages = []struct {
 		return &value
 	}},
 	{"overload.md 1", func() any {
-		var places limit.Limit
+		var places = limit.Limit{Max: 100}
 		value := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
+		return &value
+	}},
+	{"overload.md 2", func() any {
+		var server = limit.Adaptive{Min: 2, Max: 100}
+		value := retry.Policy{Name: "fetch-profile", AttemptTimeout: time.Second, Guards: []retry.Guard{&server}}
 		return &value
 	}},
 	{"guards.md 1", func() any {
 		var model = pace.Pace{Quota: 500, Per: time.Minute}
-		var places limit.Limit
+		var places = limit.Limit{Max: 100}
 		value := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}
 		return &value
 	}},

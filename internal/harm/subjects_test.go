@@ -28,8 +28,8 @@ var subjects = []harm.Subject{
 	}),
 	told("pace.Pace, by headers of a bucket", func(r harm.Reply) float64 { return r.InBucket }),
 	told("pace.Pace, by headers of a window", func(r harm.Reply) float64 { return r.InMinute }),
-	harm.Guarded("limit.Limit{}", func(*harm.Process) retry.Guard { return new(limit.Limit) }),
-	harm.Guarded("limit.Limit{Start}", func(p *harm.Process) retry.Guard { return &limit.Limit{Start: p.Peak} }),
+	harm.Guarded("limit.Limit{Max}", func(p *harm.Process) retry.Guard { return &limit.Limit{Max: p.Peak} }),
+	harm.Guarded("limit.Adaptive{}", func(*harm.Process) retry.Guard { return new(limit.Adaptive) }),
 	harm.Guarded("breaker.Breaker{}", func(*harm.Process) retry.Guard { return new(breaker.Breaker) }),
 	{Name: "hedge.Hedge{}", With: hedged, Against: "policy", Without: harm.Plain},
 	withheld("retry.EarnedBudget{}", func() retry.Budget { return new(retry.EarnedBudget) }),
@@ -37,7 +37,7 @@ var subjects = []harm.Subject{
 	withheld("budget.Ratio{}", func() retry.Budget { return new(budget.Ratio) }),
 	transport("retryhttp.Transport", func(p *harm.Process, t *retryhttp.Transport) {
 		h := new(hedge.Hedge)
-		t.Policy.Guards = []retry.Guard{paced(p, 1), &limit.Limit{Start: p.Peak}}
+		t.Policy.Guards = []retry.Guard{paced(p, 1), &limit.Limit{Max: 2 * p.Peak}} // a hedge has a place too
 		t.Hedge = func(string) *hedge.Hedge { return h }
 	}),
 	transport("retryhttp.Transport{PaceByHeaders}", func(_ *harm.Process, t *retryhttp.Transport) {
