@@ -30,6 +30,8 @@
 //     an atomic; in a function that gets no request, clients that other code uses; tests;
 //   - guardorder: guards that are elements of two literals, but for those of a Transport and
 //     of its Policy; types that wrap a Pace or a Limit; tests;
+//   - idleguard: Limits of a package that sets Max later; fields of a struct; Paces that a
+//     package exports, or tells anything; tests;
 //   - nilmark: a mark that is compared;
 //   - nanoseconds: tests;
 //   - sleepinop: goroutines; tests;

@@ -57,16 +57,21 @@ func typeName(t types.Type) string {
 func (p *pass) newState(e ast.Expr) types.Type {
 	t := p.TypesInfo.TypeOf(e)
 	if call, ok := e.(*ast.CallExpr); ok {
-		id, ok := ast.Unparen(call.Fun).(*ast.Ident)
-		if !ok || p.TypesInfo.Uses[id] != types.Universe.Lookup("new") {
-			return nil
-		}
-		t = t.Underlying().(*types.Pointer).Elem()
+		t = p.made(call)
 	}
-	if !p.remembers(t) {
+	if t == nil || !p.remembers(t) {
 		return nil
 	}
 	return t
+}
+
+// made returns the type of which call makes a new one, nil if it is no call of new.
+func (p *pass) made(call *ast.CallExpr) types.Type {
+	id, ok := ast.Unparen(call.Fun).(*ast.Ident)
+	if !ok || p.TypesInfo.Uses[id] != types.Universe.Lookup("new") {
+		return nil
+	}
+	return p.TypesInfo.TypeOf(call).Underlying().(*types.Pointer).Elem()
 }
 
 // remembers reports whether t is a type that counts for those that share it: one of this

@@ -26,6 +26,7 @@ func checks() []check {
 		{"timeoutbody", "find values that need the context of an attempt which has ended", code.Ours, timeoutbody},
 		{"freshstate", "find budgets, guards and hedges that are made for one call", code.Ours, freshstate},
 		{"guardorder", "find limits that hold a place while the attempt waits for its turn", code.Ours, guardorder},
+		{"idleguard", "find limits and paces that limit nothing", code.Ours, idleguard},
 		{"neverstops", "find runs that nothing ends", code.Ours, neverstops},
 		{"lostmark", "find marks such as Stop and After that fmt.Errorf loses", code.Ours, lostmark},
 		{"nilmark", "find marks such as Stop and After of a nil error", code.Ours, nilmark},

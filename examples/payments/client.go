@@ -31,7 +31,7 @@ type observed interface {
 // what fills the ledgers with transfers must not keep balances out.
 func withRetry(budget observed, limited bool, hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
 	places := &retry.PerKey[limit.Adaptive]{New: func(method string) *limit.Adaptive {
-		l := &limit.Adaptive{Start: 64, Min: 8, Max: 512}
+		l := &limit.Adaptive{Min: 8, Max: 512}
 		page.ObserveLimit(method, l)
 		return l
 	}}

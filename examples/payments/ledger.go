@@ -100,7 +100,7 @@ func runLedger(ctx context.Context, c config, listener net.Listener, log retry.H
 	defer func() { stop(); <-ended }()
 
 	// Requests too many are turned away, and the limits say when to come back.
-	places := &retry.PerKey[limit.Adaptive]{New: func(string) *limit.Adaptive { return &limit.Adaptive{Start: 64, Min: 16, Max: 150} }}
+	places := &retry.PerKey[limit.Adaptive]{New: func(string) *limit.Adaptive { return &limit.Adaptive{Min: 16, Max: 150} }}
 	server := grpc.NewServer(append(append(
 		retrygrpc.LimitServer(func(_ context.Context, method string) []retry.Guard { return []retry.Guard{places.For(method)} }),
 		retrygrpc.ServerOptions()...),

@@ -16,12 +16,15 @@ var places = limit.Limit{Max: 5}
 var model pace.Pace
 var earned retry.EarnedBudget
 var recorder retrydebug.Recorder
-var hosts retry.PerKey[limit.Limit]
+var hosts retry.PerKey[limit.Limit] // want `these Limits limit nothing`
+
+var server limit.Adaptive
 
 func state() {
 	h := slow   // want `this assignment copies a hedge.Hedge`
 	l := places // want `this assignment copies a limit.Limit`
-	_, _ = &h, &l
+	a := server // want `this assignment copies a limit.Adaptive`
+	_, _, _ = &h, &l, &a
 	r := model    // want `this assignment copies a pace.Pace`
 	each := hosts // want `this assignment copies a retry.PerKey\[limit.Limit\]`
 	_, _ = &r, &each

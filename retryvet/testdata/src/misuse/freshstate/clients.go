@@ -18,7 +18,7 @@ func fetch(ctx context.Context, req *http.Request) (*http.Response, error) {
 
 func get(url string) {
 	tr := &retryhttp.Transport{}
-	tr.Policy.Guards = []retry.Guard{&limit.Limit{}} // want `this limit.Limit is new for each call`
+	tr.Policy.Guards = []retry.Guard{&limit.Limit{Max: 5}} // want `this limit.Limit is new for each call`
 	client := http.Client{}
 	client.Transport = tr
 	resp, err := client.Get(url)

@@ -16,7 +16,7 @@ import (
 
 func guarded(ctx context.Context, p retry.Policy) {
 	_ = retry.Run(ctx, retry.Policy{Guards: []retry.Guard{&limit.Limit{Max: 5}}}, op)              // want `this limit.Limit is new for each call`
-	_, _ = retryhttp.JSON[int](ctx, retry.Policy{Guards: []retry.Guard{new(pace.Pace)}}, nil, nil) // want `this pace.Pace is new for each call`
+	_, _ = retryhttp.JSON[int](ctx, retry.Policy{Guards: []retry.Guard{new(pace.Pace)}}, nil, nil) // want `this pace.Pace is new for each call` `this Pace limits nothing`
 	p.Guards = append(p.Guards, &limit.Limit{Max: 5})                                              // want `this limit.Limit is new for each call`
 	_ = retry.Run(ctx, p, op)
 }
@@ -65,15 +65,15 @@ func recorded(ctx context.Context) {
 }
 
 var perRequest = retryhttp.Transport{
-	Guards: func(*http.Request) []retry.Guard { return []retry.Guard{&limit.Limit{}, places} }, // want `the function that makes this limit.Limit is called for each call`
-	Hedge:  func(string) *hedge.Hedge { return &hedge.Hedge{} },                                // want `the function that makes this hedge.Hedge is called for each call`
+	Guards: func(*http.Request) []retry.Guard { return []retry.Guard{&limit.Limit{Max: 5}, places} }, // want `the function that makes this limit.Limit is called for each call`
+	Hedge:  func(string) *hedge.Hedge { return &hedge.Hedge{} },                                      // want `the function that makes this hedge.Hedge is called for each call`
 }
 
 var places = &limit.Limit{Max: 5}
 
 func serve(h http.Handler) http.Handler {
 	return retryhttp.LimitHandler(h, func(*http.Request) []retry.Guard {
-		return []retry.Guard{&limit.Limit{}} // want `the function that makes this limit.Limit is called for each call`
+		return []retry.Guard{&limit.Limit{Max: 5}} // want `the function that makes this limit.Limit is called for each call`
 	})
 }
 

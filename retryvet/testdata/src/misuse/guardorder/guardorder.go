@@ -21,7 +21,7 @@ func (other) Enter(context.Context, retry.Entry) (retry.Pass, error) { return re
 func (other) Leave(retry.Pass, retry.Exit)                           {}
 
 var (
-	model  pace.Pace
+	model  = pace.Pace{Quota: 5}
 	places = &limit.Limit{Max: 5}
 	wrong  = retry.Policy{Guards: []retry.Guard{places, &model}} // want `each attempt holds a place of this Limit while it waits for its turn at the Pace: put the Pace first`
 	right  = retry.Policy{Guards: []retry.Guard{&model, places}}
@@ -30,8 +30,9 @@ var (
 func assigned(c client) (p retry.Policy) {
 	p.Guards = []retry.Guard{other{}, c.limit, nil, other{}, c.pace} // want `holds a place of this Limit`
 	p.Guards = []retry.Guard{c.pace, other{}, c.limit}
-	p.Guards = []retry.Guard{&limit.Limit{}, new(pace.Pace)} // want `holds a place of this Limit`
-	p.Guards = []retry.Guard{c.pace, c.limit, &model}        // want `holds a place of this Limit`
+	p.Guards = []retry.Guard{&limit.Limit{Max: 5}, new(pace.Pace)} // want `holds a place of this Limit`
+	p.Guards = []retry.Guard{&limit.Adaptive{}, new(pace.Pace)}    // want `holds a place of this Adaptive`
+	p.Guards = []retry.Guard{c.pace, c.limit, &model}              // want `holds a place of this Limit`
 	p.Guards = []retry.Guard{c.limit, other{}}
 	return p
 }
@@ -46,7 +47,7 @@ func made(limitOf func(string) *limit.Limit, paceOf func(string) *pace.Pace) fun
 }
 
 func behindAnInterface() retry.Policy {
-	var first retry.Guard = &limit.Limit{}
+	var first retry.Guard = &limit.Limit{Max: 5}
 	var second retry.Guard = new(pace.Pace)
 	guards := []retry.Guard{first, second} // want `holds a place of this Limit`
 	return retry.Policy{Guards: guards}
@@ -57,7 +58,7 @@ type guards []retry.Guard
 var named = guards{places, &model} // want `holds a place of this Limit`
 
 var (
-	hosts   retry.PerKey[limit.Limit]
+	hosts   = retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 5} }}
 	client1 = &retryhttp.Transport{
 		Guards: func(r *http.Request) []retry.Guard {
 			return []retry.Guard{hosts.For(r.Host)} // want `Transport.Guards come before Policy.Guards, so each attempt holds a place of this Limit`
