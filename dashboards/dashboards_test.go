@@ -453,7 +453,9 @@ func scrape(t *testing.T) map[string]labelSet {
 		"gate":  func() (func() error, error) { return otelretry.ObserveGate("dependency", gate, meters) },
 		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(pace.Pace), meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
-		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
+		"limit": func() (func() error, error) {
+			return otelretry.ObserveLimit("dependency", &limit.Limit{Max: 5}, meters)
+		},
 		"breaker": func() (func() error, error) {
 			return otelretry.ObserveBreaker("dependency", new(breaker.Breaker), meters)
 		},

@@ -71,7 +71,7 @@
 //	retry.connections_dropped  counter, {connection}    (see DropHook)
 //	retry.breaker.open        gauge, s                  retry.breaker (see ObserveBreaker)
 //	retry.hedge.delay         gauge, s                  retry.hedge.name (see ObserveHedge)
-//	retry.limit.places        gauge, {attempt}          retry.limit (see ObserveLimit)
+//	retry.limit.places        gauge, {attempt}          retry.limit (see ObserveLimit); not while nothing limits
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
 //	retry.pace.rate           gauge, {attempt}/s        retry.pace (see ObservePace)
 //	retry.pace.wait           gauge, s                  retry.pace

@@ -148,6 +148,8 @@ func TestObservePerKey(t *testing.T) {
 	}}
 	var breakers retry.PerKey[breaker.Breaker]
 	var paces retry.PerKey[pace.Pace]
+	var adaptive retry.PerKey[limit.Adaptive]
+	adaptive.For("calm")
 	var unregister []func() error
 	for _, observe := range []func() (func() error, error){
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &budgets, opt) },
@@ -155,6 +157,7 @@ func TestObservePerKey(t *testing.T) {
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &breakers, opt) },
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &hedges, opt) },
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &paces, opt) },
+		func() (func() error, error) { return otelretry.ObservePerKey("calm", &adaptive, opt) },
 	} {
 		u, err := observe()
 		if err != nil {
@@ -166,6 +169,8 @@ func TestObservePerKey(t *testing.T) {
 retry.breaker.parts [{part}] breaker=shards: 0
 retry.budget.parts [{part}] budget=shards: 0
 retry.hedge.parts [{part}] hedge.name=shards: 0
+retry.limit.in_flight [{attempt}] limit=calm limit.rank=1: 0
+retry.limit.parts [{part}] limit=calm: 1
 retry.limit.parts [{part}] limit=shards: 0
 retry.pace.parts [{part}] pace=shards: 0`)
 	for _, n := range []int{3, 1, 5, 2, 6, 4} {
@@ -197,11 +202,13 @@ retry.hedge.delay [s] hedge.name=shards hedge.rank=3: 4
 retry.hedge.delay [s] hedge.name=shards hedge.rank=4: 3
 retry.hedge.delay [s] hedge.name=shards hedge.rank=5: 2
 retry.hedge.parts [{part}] hedge.name=shards: 7
+retry.limit.in_flight [{attempt}] limit=calm limit.rank=1: 0
 retry.limit.in_flight [{attempt}] limit=shards limit.rank=1: 6
 retry.limit.in_flight [{attempt}] limit=shards limit.rank=2: 5
 retry.limit.in_flight [{attempt}] limit=shards limit.rank=3: 4
 retry.limit.in_flight [{attempt}] limit=shards limit.rank=4: 3
 retry.limit.in_flight [{attempt}] limit=shards limit.rank=5: 2
+retry.limit.parts [{part}] limit=calm: 1
 retry.limit.parts [{part}] limit=shards: 6
 retry.limit.places [{attempt}] limit=shards limit.rank=1: 10
 retry.limit.places [{attempt}] limit=shards limit.rank=2: 10

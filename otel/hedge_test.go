@@ -142,6 +142,8 @@ func TestObserveHedgeAndLimit(t *testing.T) {
 			return otelretry.ObserveHedge("never", &hedge.Hedge{Delay: hedge.Never}, opt)
 		},
 		func() (func() error, error) { return otelretry.ObserveLimit("users", l, opt) },
+		func() (func() error, error) { return otelretry.ObserveLimit("calm", new(limit.Adaptive), opt) },
+		func() (func() error, error) { return otelretry.ObserveLimit("bounded", &limit.Adaptive{Max: 9}, opt) },
 	} {
 		u, err := observe()
 		if err != nil {
@@ -152,7 +154,10 @@ func TestObserveHedgeAndLimit(t *testing.T) {
 	compare(t, "metrics", metrics(t, reader), `
 retry.hedge.delay [s] hedge.name=orders: 0.02
 retry.hedge.delay [s] hedge.name=users: 10
+retry.limit.in_flight [{attempt}] limit=bounded: 0
+retry.limit.in_flight [{attempt}] limit=calm: 0
 retry.limit.in_flight [{attempt}] limit=users: 1
+retry.limit.places [{attempt}] limit=bounded: 9
 retry.limit.places [{attempt}] limit=users: 7`)
 	for _, u := range unregister {
 		if err := u(); err != nil {
@@ -163,8 +168,13 @@ retry.limit.places [{attempt}] limit=users: 7`)
 	if u, err := otelretry.ObserveHedge("x", nil); err == nil || u() != nil {
 		t.Errorf("a nil Hedge: %v", err)
 	}
-	if u, err := otelretry.ObserveLimit("x", nil); err == nil || u() != nil {
-		t.Errorf("a nil Limit: %v", err)
+	for _, none := range []interface {
+		InFlight() int
+		Places() int
+	}{nil, (*limit.Limit)(nil), (*limit.Adaptive)(nil)} {
+		if u, err := otelretry.ObserveLimit("x", none); err == nil || u() != nil {
+			t.Errorf("%T: %v", none, err)
+		}
 	}
 }
 

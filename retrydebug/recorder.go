@@ -78,7 +78,7 @@ func (r *Recorder) ObserveBudget(name string, b interface{ Balance() float64 }) 
 }
 
 // ObserveLimit is ObserveBudget for the places of a limit, such as a
-// [github.com/goretry/retry/limit.Limit].
+// [github.com/goretry/retry/limit.Limit] or an Adaptive. [math.MaxInt] places are no limit.
 func (r *Recorder) ObserveLimit(name string, l interface {
 	InFlight() int
 	Places() int
