@@ -45,7 +45,7 @@ const (
 	doubt         = 4. / 3   // times its aim up to which it begins no experiment before it has helped
 	spare         = 1.1      // times the most so far, when answers become slow: a backlog stops growing, and a steady load has room
 	least, most   = .5, .7   // parts of the places that an experiment leaves: what it refuses may be lost; of less chance hides the effect
-	hope, proof   = .8, 10    // part of the cost below which a second judgement may help; and how many once the limit has: one in ten is chance
+	hope, proof   = .8, 10   // part of the cost below which a second judgement may help; and how many once the limit has: one in ten is chance
 	few           = 16       // attempts to judge by, or as many as there are places: off by a quarter
 	quiet, chance = 8, 1e-6  // timeouts in a row that may be silence, unless more likely at random: so once a day at ten per second
 	penalty       = 100      // attempts to pay for one refused in vain: at most one in a hundred is
@@ -199,8 +199,8 @@ func (l *Adaptive) count(now time.Duration) {
 // judge compares what an answer costs, in time of all in flight, with what it cost with more places. If
 // a queue made it slow it costs less, and there are as many. Else it costs as much: the limit lets go.
 func (l *Adaptive) judge(now time.Duration) {
-	answers, cost := l.answers, l.spent/float64(max(l.answers, 1))
-	part, target, used := float64(l.places)/float64(max(l.tried, 1)), min(max(2*l.usual, goal), far), min(l.places, l.peak)
+	answers, cost := l.answers, l.spent/float64(l.answers)
+	part, target, used := float64(l.places)/float64(l.tried), min(max(2*l.usual, goal), far), min(l.places, l.peak)
 	l.began, l.ended, l.answers, l.spent = now, 0, 0, 0
 	switch {
 	case answers == 0: // miss knows
@@ -222,12 +222,12 @@ func (l *Adaptive) judge(now time.Duration) {
 		if l.vain++; l.before == 0 {
 			l.before, l.tried, l.vain = cost, used, l.vain-1
 		}
-		l.set(max(min(int(float64(used)*min(max(target/cost, least), most)), used-1), 1))
+		l.set(max(int(float64(used)*min(max(target/cost, least), most)), 1))
 	}
 }
 
 func (l *Adaptive) set(places int) {
-	l.places, l.peak = max(places, l.Min, 1), l.flight
+	l.places, l.peak = max(places, l.Min), l.flight
 	if places == 0 { // it lets go
 		l.places, l.before, l.asking, l.mean = 0, 0, false, l.usual
 	}

@@ -169,6 +169,15 @@ func TestNoLimitBeforeTheFirstAnswer(t *testing.T) {
 	})
 }
 
+// The first answers, which all began together, may be as slow as they are without a load.
+func TestNoLimitAfterTheFirstAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scene{new(limit.Adaptive), t}
+		s.atOnce(100, 9500*time.Millisecond, answer)
+		s.wantPlaces(math.MaxInt, "after a hundred slow answers")
+	})
+}
+
 // Max is a bound from the first attempt on, and no guess goes below Min.
 func TestMinAndMax(t *testing.T) {
 	for _, tt := range []struct{ min, max, first, least int }{

@@ -17,7 +17,7 @@ type waiting interface {
 }
 
 // refusedAfter returns the wait that a refusal asks for which comes so long after two attempts have
-// taken all places, of which none is answered; -1: the attempt is admitted.
+// taken all places, of which none is answered; -1: the attempt is admitted; -2: the error is another.
 func refusedAfter(l *limit.Adaptive, allowed, silence time.Duration) time.Duration {
 	began := time.Now()
 	for range 2 {
@@ -34,6 +34,9 @@ func refusedAfter(l *limit.Adaptive, allowed, silence time.Duration) time.Durati
 	}
 	if wait, ok := errors.AsType[waiting](err); ok && errors.Is(err, limit.ErrLimited) {
 		return wait.RetryAfter()
+	}
+	if err != limit.ErrLimited {
+		return -2
 	}
 	return 0
 }
