@@ -41,10 +41,10 @@ type table struct {
 	// Each number has the facts of the last step that is not above it.
 	steps []int32
 
-	// Sorted texts, each after the other, and where each ends. One that ends in a * is for all
-	// that begin so.
-	words      string
-	ends       []uint16
+	// Sorted hashes of texts: the texts would be five times as long. A text that is in no row
+	// has the hash of one with a probability of len(words) in 2³². One that ends in a * is for
+	// all that begin so.
+	words      []uint32
 	beginnings uint64 // bit n: there are beginnings of n bytes
 }
 
@@ -72,56 +72,51 @@ func (t *table) word(beside, word string) Facts {
 	if word == "" && beside == "" || len(beside)+len(word) > longest {
 		return 0
 	}
-	var with, alone [longest + 2]byte // room for a blank and a *
-	keys, first := [...][]byte{nil, append(alone[:0], word...)}, 1
+	alone, how := t.look(noHash, 0, word)
 	if beside != "" {
-		keys[0], first = append(append(append(with[:0], beside...), ' '), word...), 0
-	}
-	for _, key := range keys[first:] {
-		if f, ok := exact(t, key); ok {
-			return f
+		if with, better := t.look(noHash.add(beside).add(" "), len(beside)+1, word); better >= how && better != none {
+			return with
 		}
 	}
-	for _, key := range keys[first:] {
-		if f, ok := t.beginning(key); ok {
-			return f
-		}
-	}
-	return 0
+	return alone
 }
 
-// exact looks for key.
-func exact[K string | []byte](t *table, key K) (f Facts, ok bool) {
-	from, to := 0, len(t.ends)
-	for from < to {
-		middle := int(uint(from+to) >> 1)
-		switch word := t.at(middle); {
-		case word == string(key):
-			return Facts(t.facts[middle]), true
-		case word < string(key):
-			from = middle + 1
-		default:
-			to = middle
+// found says how a text was found.
+type found uint8
+
+const (
+	none found = iota
+	begun
+	whole
+)
+
+// look looks for word behind n bytes that have the hash h.
+func (t *table) look(h hash, n int, word string) (f Facts, how found) {
+	for i := 0; ; i++ {
+		if n+i < 64 && t.beginnings>>(n+i)&1 != 0 {
+			if at, ok := slices.BinarySearch(t.words, uint32(h.add("*"))); ok {
+				f, how = Facts(t.facts[at]), begun // a longer one may follow
+			}
 		}
+		if i == len(word) {
+			break
+		}
+		h = h.add(word[i : i+1])
 	}
-	return 0, false
+	if at, ok := slices.BinarySearch(t.words, uint32(h)); ok {
+		return Facts(t.facts[at]), whole
+	}
+	return f, how
 }
 
-// beginning looks for the longest beginning of key. It changes key.
-func (t *table) beginning(key []byte) (f Facts, ok bool) {
-	for n := min(len(key), 63); n >= 0 && !ok && t.beginnings != 0; n-- {
-		if t.beginnings&(1<<n) != 0 {
-			f, ok = exact(t, append(key[:n], '*'))
-		}
-	}
-	return f, ok
-}
+// A hash is FNV-1a with 32 bits, as of package hash/fnv.
+type hash uint32
 
-// at returns a text.
-func (t *table) at(i int) string {
-	from := uint16(0)
-	if i > 0 {
-		from = t.ends[i-1]
+const noHash hash = 2166136261
+
+func (h hash) add(s string) hash {
+	for i := range len(s) {
+		h = (h ^ hash(s[i])) * 16777619
 	}
-	return t.words[from:t.ends[i]]
+	return h
 }

@@ -12,9 +12,8 @@ var (
 		facts: "\x01\x02\x00\x02\x00\x01\x02\x01\x00\x02\x01\x02\x01\x04\x00\x01\x00\x01\x02\x00",
 	}
 	amqp10Codes = table{
-		words:      "amqp:connection:forcedamqp:connection:framing-erroramqp:connection:redirectamqp:decode-erroramqp:frame-size-too-smallamqp:illegal-stateamqp:internal-erroramqp:invalid-fieldamqp:link:detach-forcedamqp:link:message-size-exceededamqp:link:redirectamqp:link:stolenamqp:link:transfer-limit-exceededamqp:not-allowedamqp:not-foundamqp:not-implementedamqp:precondition-failedamqp:resource-deletedamqp:resource-limit-exceededamqp:resource-lockedamqp:session:errant-linkamqp:session:handle-in-useamqp:session:unattached-handleamqp:session:window-violationamqp:unauthorized-accesscom.microsoft:entity-disabledcom.microsoft:message-lock-lostcom.microsoft:operation-cancelledcom.microsoft:server-busycom.microsoft:session-cannot-be-lockedcom.microsoft:timeout",
-		ends:       []uint16{22, 51, 75, 92, 117, 135, 154, 172, 195, 226, 244, 260, 293, 309, 323, 343, 367, 388, 416, 436, 460, 486, 516, 545, 569, 598, 629, 662, 687, 725, 746},
-		facts:      "\t\x01\x01\x01\x01\x01\t\x01\t\x01\x01\x01\t\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x04\x01\x02",
+		words:      []uint32{0x55b4cb3, 0xaa23435, 0xeb10e29, 0x13f72d90, 0x1c0d40ec, 0x3423a492, 0x360c527e, 0x3cf9a42d, 0x668849d8, 0x6a0b8ae1, 0x80f3d3f6, 0x8482c31c, 0x868e0323, 0x87b9b329, 0x8b2f4da2, 0x8ea7fd59, 0xa38c266d, 0xa4f50acd, 0xad4fe435, 0xae048e5a, 0xb31d770f, 0xb625abde, 0xbb6d9671, 0xbbc954d8, 0xbf6ae2c0, 0xc37cb69c, 0xc3d17f8c, 0xd2db6a1a, 0xd99b025f, 0xdc62540c, 0xe4ca2f74},
+		facts:      "\t\x01\t\x01\x01\x01\x01\x01\x01\x01\x01\x01\t\x02\x01\x01\x04\x01\x02\x01\x01\x01\x01\x01\x01\x01\x01\t\x01\x01\x01",
 		beginnings: 0x0,
 	}
 	anthropicCodes = table{
@@ -22,15 +21,13 @@ var (
 		facts: "",
 	}
 	awsCodes = table{
-		words:      "ACM ConflictExceptionACM PCA RequestInProgressExceptionACM RequestInProgressExceptionAWS.SimpleQueueService.NonExistentQueueAWS.SimpleQueueService.PurgeQueueInProgressAWS.SimpleQueueService.QueueDeletedRecentlyAccessAnalyzer UnprocessableEntityExceptionAccessDeniedAccessDeniedExceptionActiveStatementsExceededExceptionAddFlowOutputs420ExceptionAuthFailureAuthorizationErrorAuthorizationErrorExceptionAuthorizationPendingExceptionBackup ConflictExceptionBackup InvalidResourceStateExceptionBandwidthLimitExceededBedrock Agent Runtime ServiceQuotaExceededExceptionBedrock Agent ServiceQuotaExceededExceptionBedrock Runtime ServiceQuotaExceededExceptionBedrock ServiceQuotaExceededExceptionBulkLoadIdNotFoundExceptionClientLimitExceededExceptionCloudControl ResourceConflictExceptionCloudTrail ConflictExceptionCodeConnections ConditionalCheckFailedExceptionCodePipeline ConflictExceptionCodeStar connections ConditionalCheckFailedExceptionConcurrentAccessConcurrentLimitExceededExceptionConcurrentModificationConcurrentModificationExceptionConcurrentOperationExceptionConcurrentPipelineExecutionsLimitExceededExceptionConcurrentReferenceUpdateExceptionConcurrentRunsExceededExceptionConcurrentTagAccessConcurrentUpdateExceptionConditionalRequestConflictConfig Service ResourceInUseExceptionCopyToRegionDisabledFaultCreateBridge420ExceptionCreateFlow420ExceptionCreateGateway420ExceptionDatabaseResumingExceptionDependencyExceptionDependencyThrottleDependentServiceRequestThrottlingFaultDependentServiceUnavailableFaultDisabledExceptionEC2InstanceUnavailableExceptionEC2ThrottledExceptionEFSMountConnectivityExceptionEFSMountTimeoutExceptionEndpointTemporarilyUnavailableExceptionEntityTemporarilyUnmodifiableEntityTemporarilyUnmodifiableExceptionExpiredIteratorExceptionExpiredNextTokenExceptionExpiredTokenExpiredTokenExceptionFSx BackupInProgressFSx DataRepositoryTaskExecutingFederationSourceRetryableExceptionFinalizingOrganizationExceptionFleetCapacityExceededExceptionForbiddenExceptionGameSessionFullExceptionGrantFlowEntitlements420ExceptionIDPCommunicationErrorIDPCommunicationErrorExceptionIncompleteSignatureInternalDependencyExceptionInternalErrorInternalErrorExceptionInternalFailureInternalServerErrorInternalServerExceptionInternalServiceErrorExceptionInternalServiceExceptionInvalidAccessKeyIdInvalidClientTokenIdInvalidClusterParameterGroupStateInvalidEventSubscriptionStateInvalidIdentityTokenInvalidSecurityInvalidSignatureInvalidSignatureExceptionIoTTwinMaker QueryTimeoutExceptionKMS.AccessDeniedExceptionKMS.DisabledExceptionKMS.InvalidStateExceptionKMS.NotFoundExceptionKMS.OptInRequiredKMS.ThrottlingExceptionKMSAccessDeniedKMSAccessDeniedExceptionKMSDisabledKMSDisabledExceptionKMSInvalidStateKMSInvalidStateExceptionKMSNotFoundKMSNotFoundExceptionKMSOptInRequiredKMSThrottlingKMSThrottlingExceptionKMSThrottlingFaultKmsAccessDeniedKmsDisabledKmsInvalidStateKmsNotFoundKmsOptInRequiredKmsThrottledKmsThrottlingExceptionLex Model Building Service ConflictExceptionLex Models V2 ConflictExceptionLicense Manager ConflictExceptionLifecyclePolicyPreviewInProgressExceptionLimitExceededExceptionLookoutMetrics ConflictExceptionLoopDetectedExceptionMaxConcurrentQueriesExceptionMigrationHubOrchestrator ConflictExceptionMigrationHubOrchestrator ValidationExceptionMissingAuthenticationTokenMissingAuthenticationTokenExceptionModelStreamErrorExceptionModelTimeoutExceptionNoSuchBucketNonExistentQueueNotAuthorizedNotAuthorizedExceptionNotReadyExceptionOmics RangeNotSatisfiableExceptionOpenIdIdpCommunicationErrorOpenSearch DependencyFailureExceptionOperationAbortedOperationAbortedExceptionOperationInProgressExceptionOperationTimeoutExceptionOpsMetadataTooManyUpdatesExceptionOptInRequiredOutOfCapacityExceptionOutpostOfflineExceptionPolicyChangesInProgressExceptionPriorRequestNotCompleteProvisionedThroughputExceededExceptionPurgeQueueInProgressQueueDeletedRecentlyQueueDoesNotExistRateExceededExceptionRateLimitExceededExceptionRedshift InProgressTableRestoreQuotaExceededFaultRedshift Serverless InsufficientCapacityExceptionRemediationInProgressExceptionReplicatedWriteConflictExceptionReportInProgressRequestExpiredRequestLimitExceededRequestLimitExceededExceptionRequestThrottleExceptionRequestThrottledRequestThrottledExceptionRequestTimeoutRequestTimeoutExceptionResourceConcurrentModificationExceptionResourceDataSyncConflictExceptionResourceNotFoundExceptionResourcePropagationDelayExceptionRetryLatestCommitFailedExceptionRetryableConflictExceptionRoute53 Recovery Cluster ConflictExceptionS3ExceptionSSO Admin ConflictExceptionSecurityLake ConflictExceptionServiceFailureServiceTemporarilyUnavailableExceptionServiceUnavailableServiceUnavailableErrorServiceUnavailableExceptionSignatureDoesNotMatchSlowDownSlowDownExceptionSnapStartNotReadyExceptionSnapStartTimeoutExceptionSnapshotCopyDisabledFaultStaleTagStatisticsNotReadyYetExceptionSubscriptionRequiredExceptionTableNotFoundExceptionTagOperationExceptionThrottledThrottledExceptionThrottlingThrottlingExceptionTooManyInvalidationsInProgressTooManyRequestsExceptionTooManyUpdatesTransactionConflictExceptionTransactionInProgressExceptionTranslate ConflictExceptionTrimmedDataAccessExceptionUnauthorizedExceptionUnauthorizedOperationUnrecognizedClientExceptionUpdateOutOfSyncExceptionWAFServiceLinkedRoleErrorExceptionWAFTagOperationExceptionWAFUnavailableEntityExceptionWAFV2 WAFNonexistentItemExceptionWorkUnitsNotReadyYetExceptionimagebuilder ResourceInUseExceptionneptunedata BulkLoadIdNotFoundExceptionneptunedata ConstraintViolationExceptionresiliencehub ConflictException",
-		ends:       []uint16{21, 55, 85, 124, 167, 210, 253, 265, 286, 319, 345, 356, 374, 401, 430, 454, 490, 512, 563, 606, 651, 688, 715, 743, 781, 809, 856, 886, 938, 954, 986, 1008, 1039, 1067, 1117, 1151, 1182, 1201, 1226, 1252, 1289, 1314, 1338, 1360, 1385, 1410, 1429, 1447, 1485, 1517, 1534, 1565, 1586, 1615, 1639, 1678, 1707, 1745, 1769, 1794, 1806, 1827, 1847, 1878, 1912, 1943, 1973, 1991, 2015, 2048, 2069, 2099, 2118, 2145, 2158, 2180, 2195, 2214, 2237, 2266, 2290, 2308, 2328, 2361, 2390, 2410, 2425, 2441, 2466, 2500, 2525, 2546, 2571, 2592, 2609, 2632, 2647, 2671, 2682, 2702, 2717, 2741, 2752, 2772, 2788, 2801, 2823, 2841, 2856, 2867, 2882, 2893, 2909, 2921, 2943, 2987, 3018, 3051, 3092, 3114, 3146, 3167, 3196, 3238, 3282, 3308, 3343, 3368, 3389, 3401, 3417, 3430, 3452, 3469, 3503, 3530, 3567, 3583, 3608, 3636, 3661, 3695, 3708, 3730, 3753, 3785, 3808, 3846, 3866, 3886, 3903, 3924, 3950, 3999, 4048, 4078, 4110, 4126, 4140, 4160, 4189, 4213, 4229, 4254, 4268, 4291, 4330, 4363, 4388, 4421, 4453, 4479, 4521, 4532, 4559, 4589, 4603, 4641, 4659, 4682, 4709, 4730, 4738, 4755, 4781, 4806, 4831, 4839, 4869, 4898, 4920, 4941, 4950, 4968, 4978, 4997, 5027, 5051, 5065, 5093, 5123, 5150, 5176, 5197, 5218, 5245, 5269, 5303, 5327, 5356, 5389, 5418, 5453, 5492, 5532, 5563},
-		facts:      "\x02\x02\x02\x01\x02\x02\x02\x01\x01\x04\x01\x01\x01\x01\x02\x02\x02\x04\x04\x04\x04\x04\x02\x04\x02\x02\x02\x02\x02\x02\x04\x02\x02\x02\x04\x02\x04\x02\x02\x02\x02\x02\x01\x01\x01\x02\x02\x04\x04\x02\x01\x02\x04\x01\x01\x02\x02\x02\t\t\t\t\x02\x02\x02\x02\x02\x01\x02\x01\x02\x02\x01\x02\x02\x02\x02\x02\x02\x02\x02\x01\x01\x02\x02\x02\x01\x01\x01\x02\x01\x01\x01\x01\x01\x04\x01\x01\x01\x01\x01\x01\x01\x01\x01\x04\x04\x04\x01\x01\x01\x01\x01\x04\x04\x02\x02\x02\x02\x04\x02\x02\x04\x02\x11\x01\x01\x02\x01\x01\x01\x01\x01\x02\x11\x02\x01\x02\x02\x02\x02\x04\x01\x02\x02\x02\x04\x04\x02\x02\x01\x04\x04\x04\x02\x02\x02\x02\t\x04\x04\x04\x04\x04\x02\x02\x02\x02\x01\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x01\x04\x04\x02\x01\x02\x02\x02\x01\x01\x02\x04\x04\x04\x04\x04\x04\x04\x02\x04\x02\t\x01\x01\x01\x02\x02\x02\x02\x02\x02\x02\x11\x11\x02",
+		words:      []uint32{0xc99fd9, 0x1d585ae, 0x78d934c, 0x793a1fe, 0x8fd6d06, 0x948952d, 0x9575d87, 0xaf03723, 0xdb6e849, 0xea2bdce, 0xf04d092, 0xf59893d, 0x11267c3d, 0x120c6077, 0x121763d9, 0x1387ab89, 0x1783dca4, 0x18ef906b, 0x19e27ab9, 0x1a2c2a16, 0x1b9ed325, 0x1c2cd9bb, 0x1f41aab1, 0x1f63bdd9, 0x1faaef99, 0x1ffcadb5, 0x210979dd, 0x21171dc1, 0x211d0692, 0x2122d138, 0x2147ba8e, 0x2174345b, 0x238b54b5, 0x261b26e8, 0x27f20b1c, 0x292362ec, 0x29def14c, 0x2a12c09e, 0x2a9284a2, 0x2e19b90c, 0x2e306690, 0x2e5e7979, 0x2ebb281f, 0x2efa7ac6, 0x311356a0, 0x321f6645, 0x3367d9fd, 0x33b7c999, 0x37d1724c, 0x38f8045f, 0x3966a177, 0x398f7012, 0x39e87f08, 0x3a8659e2, 0x3ab63aea, 0x3c1e3196, 0x3ec4477c, 0x3f10e93a, 0x40243460, 0x40914598, 0x420fd7ae, 0x43391c11, 0x43f3294b, 0x440b1766, 0x44629973, 0x449a4c89, 0x46b99c1b, 0x48d3cdd8, 0x4af2756f, 0x4b40fd66, 0x4c15c39b, 0x4cd0cc9d, 0x4d2a8a30, 0x4dd7553c, 0x504e8c60, 0x52fc9e98, 0x53b9888e, 0x53e89b05, 0x53fa2edb, 0x5442ff2b, 0x574875c5, 0x5b8c8076, 0x5cf466a9, 0x617c7e72, 0x61ad87e8, 0x62013bff, 0x641f7636, 0x64370bb4, 0x648ba5b0, 0x66e72f6f, 0x677d3505, 0x67dfa2b1, 0x68e27d09, 0x6c49beaa, 0x6dc6f60b, 0x6f4015d6, 0x6fd1a370, 0x70001e39, 0x71615db6, 0x71e836d1, 0x71ea477c, 0x724c8e51, 0x74064ba3, 0x75522d1b, 0x78350fe2, 0x79094ab2, 0x790b5fd7, 0x795ce924, 0x7bfd128f, 0x7c510716, 0x7ec67066, 0x8301f2e0, 0x84267749, 0x84517899, 0x85048445, 0x85b26be2, 0x8617cfe4, 0x86e248a4, 0x887ed3da, 0x8cbf3883, 0x8e62d74f, 0x8ed24272, 0x90b3aa01, 0x9183bb14, 0x91a6f70f, 0x94fcb133, 0x95bd8c77, 0x9851624e, 0x98a7654f, 0x995d9251, 0x9a444ba3, 0x9cadb42e, 0x9fc310fc, 0xa1cfcfb6, 0xa1f288b8, 0xa355b993, 0xa69b0b08, 0xa89dc518, 0xaa850961, 0xaaa98f09, 0xab2a4b0f, 0xabca6ba5, 0xabe81ec4, 0xae2c1c8d, 0xaeadd69f, 0xaf828212, 0xafa28290, 0xaff4b8ca, 0xb0914917, 0xb1846b23, 0xb48af38e, 0xb5966b8b, 0xb5ca86c6, 0xb69c74a9, 0xb69ca620, 0xb72f1034, 0xb7a1f1df, 0xb7f9146d, 0xb8f9973e, 0xb91adfd2, 0xba541855, 0xbb21b3c9, 0xbb31d44e, 0xbdb9a643, 0xc16a6686, 0xc1ae0ba4, 0xc361a6c6, 0xc3a98ae4, 0xc4062db4, 0xc46a460b, 0xc4aa2cef, 0xc5e7e7b6, 0xc8726941, 0xca1894f0, 0xcb656d15, 0xcbf21033, 0xcc2088a5, 0xcc62b5ef, 0xccaf6cbd, 0xccd2f1bd, 0xcde80a08, 0xce7c51d3, 0xcea3bfb4, 0xcea9f32a, 0xceb88951, 0xd12ac372, 0xd2d2410d, 0xd3257007, 0xd47e0847, 0xd6137226, 0xd6e73f63, 0xd738aca8, 0xd9159b91, 0xdc750dd3, 0xdfe9e703, 0xe155f55c, 0xe1fce0bf, 0xe38e24c0, 0xe528ff31, 0xe577514e, 0xe59df530, 0xe6847c62, 0xe8cc5afa, 0xe93a26a1, 0xeb06556c, 0xeb915c4c, 0xee53faf6, 0xee5db062, 0xf0bd1818, 0xf1c94a24, 0xf6b7f90b, 0xf6dba8bf, 0xfd502222, 0xff1df145, 0xff6947b6, 0xffb5b9bc},
+		facts:      "\x01\x02\x04\x01\x01\x02\t\x01\x01\x02\x01\x01\x04\x02\x01\x02\x01\x02\x01\x01\x02\x01\x02\x02\x02\x01\x02\x02\x02\x04\x11\x02\x04\x02\t\x01\x04\x02\x04\x02\x02\x01\x04\x02\x04\x01\x04\x02\x02\x01\x04\x02\x04\x04\x01\x02\x02\x01\x01\x02\x01\x02\x02\x02\x01\x02\x01\x01\x02\x02\x02\x04\x04\x04\x02\x01\x02\t\x04\x02\x04\x01\x04\x01\x01\x01\x04\x04\x02\x02\x02\x04\x02\x01\x02\x04\x01\t\x02\x04\x01\x02\x01\x02\x02\x11\x02\x02\x02\x02\x02\x04\x02\x01\x02\x02\x04\x02\x01\x04\x02\x02\x01\x02\x02\x01\x01\x02\x02\x04\x02\x01\x02\x04\x02\x02\x01\x02\x02\x01\x02\x02\x04\x01\x01\x02\x02\x02\x01\x04\x02\x02\x02\x02\t\x02\x01\x02\x01\x01\x02\x01\x02\x01\x02\x02\x02\x02\x02\x02\x04\x04\x01\x02\x11\x02\x02\x02\x01\x02\x02\t\x02\x02\x04\x02\x02\x02\x02\x04\x04\x01\x11\x01\x02\x02\x04\x01\x04\x02\x01\x04\x01\x02\x02\x01\x01\x02\x04\x04\x02\x04\x02\x02\x02\x04",
 		beginnings: 0x0,
 	}
 	azureCodes = table{
-		words:      "400 PrincipalNotFound401 AuthenticationFailed401 ExpiredAuthenticationToken401 InvalidAuthenticationToken409 AllocationFailed409 AnotherOperationInProgress409 ConflictingConcurrentWriteNotAllowed409 ContainerBeingDeleted409 DeploymentActive409 ObjectIsBeingDeleted409 ObjectIsBeingRecovered409 OperationPreempted409 QueueBeingDeleted409 ReferencedResourceNotProvisioned409 RetryableError409 StorageAccountOperationInProgress409 TableBeingDeleted409 ZonalAllocationFailed410 *412 *503 ServerBusyAccountBeingCreatedAppendPositionConditionNotMetClientCacheFlushDelayConditionNotMetContainerBeingDeletedDestinationPathIsBeingDeletedInfiniteLeaseDurationRequiredInvalidAuthenticationInfoLeaseIdMismatchWithBlobOperationLeaseIdMismatchWithContainerOperationLeaseIdMissingLeaseLostLeaseNotPresentWithBlobOperationLeaseNotPresentWithContainerOperationMaxBlobSizeConditionNotMetSequenceNumberConditionNotMetServerBusyShareBeingDeletedShareSnapshotInProgressSnapshotOperationRateExceededSourceConditionNotMetSourcePathIsBeingDeletedTargetConditionNotMetUpdateConditionNotSatisfied",
-		ends:       []uint16{21, 45, 75, 105, 125, 155, 195, 220, 240, 264, 290, 312, 333, 369, 387, 424, 445, 470, 475, 480, 494, 513, 542, 563, 578, 599, 628, 657, 682, 714, 751, 765, 774, 806, 843, 869, 898, 908, 925, 948, 977, 998, 1022, 1043, 1070},
-		facts:      "\x02\t\t\t\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\t\t\x04\x02\t\x02\t\x02\x02\t\x01\t\t\t\t\t\t\t\t\x04\x02\x02\x04\t\x02\t\t",
+		words:      []uint32{0x304accb, 0x13bed68d, 0x1558c111, 0x230c101e, 0x25bd8104, 0x3749bde3, 0x37fd12c5, 0x3f315008, 0x41b995cd, 0x4ada6a0f, 0x4c82d38f, 0x526faa25, 0x587dba8c, 0x5966993c, 0x5c14292c, 0x5e6d3bc4, 0x60a4ede9, 0x6592ea2d, 0x714b1349, 0x75551f98, 0x789b4e54, 0x78f336d3, 0x7e2f53ca, 0x8eea9a45, 0x910898a7, 0x92eec5dc, 0x94dc692c, 0x9e1d94b4, 0x9f3e4950, 0xa65d2c6f, 0xb4e9e640, 0xb5357fe0, 0xb936ba52, 0xb94c8ef6, 0xba5f3775, 0xd616a503, 0xd6672507, 0xda7fdf27, 0xdd14cdf8, 0xdd7d9581, 0xe386c958, 0xe4ebde12, 0xea3efd9f, 0xfd7c9cca, 0xfe8641e5},
+		facts:      "\x02\t\t\x02\t\x02\x02\t\x02\x02\t\x02\t\t\x02\x02\x02\x04\x04\x02\t\x02\t\x02\x04\t\t\t\x02\t\x02\x02\t\x02\x02\t\t\x02\x01\t\x02\t\x02\t\x02",
 		beginnings: 0x10,
 	}
 	cassandraCodes = table{
@@ -50,27 +47,23 @@ var (
 		facts: "\x00\x02\x00\x04\x00",
 	}
 	elasticsearchCodes = table{
-		words:      "search_context_missing_exceptionsnapshot_in_progress_exception",
-		ends:       []uint16{32, 62},
+		words:      []uint32{0x6257bc38, 0xb9a5aabf},
 		facts:      "\t\x02",
 		beginnings: 0x0,
 	}
 	etcdCodes = table{
-		words:      "etcdserver: invalid auth tokenetcdserver: mvcc: database space exceededetcdserver: mvcc: required revision has been compactedetcdserver: requested lease not foundetcdserver: revision of auth store is oldetcdserver: watch canceled",
-		ends:       []uint16{30, 71, 125, 162, 203, 229},
-		facts:      "\t\x01\t\t\t\t",
+		words:      []uint32{0x7f74c8d, 0x21bba9f4, 0x44d3ea58, 0x46541b8b, 0x71b45d09, 0x74e03064},
+		facts:      "\t\t\t\x01\t\t",
 		beginnings: 0x0,
 	}
 	eventhubsCodes = table{
-		words:      "connlostownershiplostunauthorized",
-		ends:       []uint16{8, 21, 33},
-		facts:      "\x02\t\x01",
+		words:      []uint32{0x1c80fe73, 0x30963244, 0x8fe6b5e5},
+		facts:      "\x01\t\x02",
 		beginnings: 0x0,
 	}
 	googleCodes = table{
-		words:      "authErrorconcurrentLimitExceededexpiredjobBackendErrorjobInternalErrorjobRateLimitExceededoperationInProgressrateLimitExceededrateLimitExceededUnregresourceNotReadyservingLimitExceededstoppedtableUnavailableuserRateLimitExceededuserRateLimitExceededUnreg",
-		ends:       []uint16{9, 32, 39, 54, 70, 90, 109, 126, 148, 164, 184, 191, 207, 228, 254},
-		facts:      "\t\x04\t\x02\x02\x04\x02\x04\x04\x02\x04\x01\x02\x04\x04",
+		words:      []uint32{0x30c4a886, 0x338eb632, 0x3f363721, 0x4c44e4df, 0x58748f31, 0x6ee2f34e, 0x7b4e4a1b, 0xbb2b3202, 0xbe3cab1e, 0xc07c0daa, 0xe0741172, 0xe2b70f95, 0xe75dcb1b, 0xed05a01b, 0xf77c1bfc},
+		facts:      "\x04\t\x02\t\x02\x01\x04\x02\x04\x04\x02\x04\x02\x04\x04",
 		beginnings: 0x0,
 	}
 	grpcCodes = table{
@@ -78,8 +71,7 @@ var (
 		facts: "\x01\x11\x03\x11\x01\x04\x01\x11\x01\x02\x01\x00",
 	}
 	grpctextCodes = table{
-		words:      "transport: per-RPC creds failed due to error:*",
-		ends:       []uint16{46},
+		words:      []uint32{0xbb8bda6a},
 		facts:      "\x02",
 		beginnings: 0x200000000000,
 	}
@@ -100,9 +92,8 @@ var (
 		facts: "\x00\x02\x00\x02\x00\x04\x00\x02\x01\x02\x01\x00",
 	}
 	imapCodes = table{
-		words:      "ALREADYEXISTSAUTHENTICATIONFAILEDAUTHORIZATIONFAILEDBADCHARSETCANNOTCLIENTBUGCONTACTADMINEXPIREDEXPUNGEISSUEDHASCHILDRENINUSELIMITNONEXISTENTNOPERMNOPRIVATEOVERQUOTAPARSEPRIVACYREQUIREDTOOBIGTOOMANYTRYCREATEUNAVAILABLEUNKNOWN-CTE",
-		ends:       []uint16{13, 33, 52, 62, 68, 77, 89, 96, 109, 120, 125, 130, 141, 147, 156, 165, 170, 185, 191, 198, 207, 218, 229},
-		facts:      "\x11\x01\x01\x01\x11\x01\x01\x01\t\x11\x02\x01\x11\x01\x01\x01\x11\x01\x11\x11\x11\x02\x11",
+		words:      []uint32{0xe75f47f, 0x1286d1a0, 0x2405e902, 0x34976e6c, 0x388ca7f2, 0x3a60866c, 0x3ed21499, 0x43e0fe19, 0x5f38df85, 0x6782054a, 0x67965ed2, 0x6d93fd69, 0x6dd11185, 0x7f035dbc, 0x9aa4b214, 0xa0901cba, 0xa9b032ec, 0xad8ff66a, 0xb1dca994, 0xcc22975e, 0xd3693e97, 0xd918c10c, 0xf717a4aa},
+		facts:      "\x01\x01\x01\x01\x01\x01\x02\x01\x11\x11\x01\x02\x01\x01\x01\x11\x11\x11\x11\x11\x11\x11\t",
 		beginnings: 0x0,
 	}
 	jsonrpcCodes = table{
@@ -114,8 +105,7 @@ var (
 		facts: "\x01\x00\t\x02\x01\x02\x11\x01\x02\x01\x11\x02\x01\t\x01\t\x01\x02\x01\x02\x01\x02\x01\x02\x01\t\x02\x01\x02\x01\x02\x01\x02\t\x02\x01\x02\x01\x11\x02\x04\x01\x02\x01\x02\x01\x02\x01\t\x01\t\x01\t\x01\x02\x01\x00",
 	}
 	kubernetesCodes = table{
-		words:      "ConflictExpiredGone",
-		ends:       []uint16{8, 15, 19},
+		words:      []uint32{0x77d3e0ef, 0x9f8ef6ce, 0xbca9f3d2},
 		facts:      "\x02\t\t",
 		beginnings: 0x0,
 	}
@@ -144,27 +134,23 @@ var (
 		facts: "\x00\x02\x00\x02\x00\x02\x00\x02\x00",
 	}
 	neo4jCodes = table{
-		words:      "Neo.ClientError.*Neo.ClientError.Cluster.NotALeaderNeo.ClientError.General.ForbiddenOnReadOnlyDatabaseNeo.ClientError.Security.AuthorizationExpiredNeo.TransientError.*Neo.TransientError.Transaction.LockClientStoppedNeo.TransientError.Transaction.Terminated",
-		ends:       []uint16{17, 51, 102, 147, 167, 215, 256},
-		facts:      "\x01\x02\x02\t\x02\x01\x01",
+		words:      []uint32{0x5bd62dc, 0x45c1403b, 0x8600d76c, 0xb01f4842, 0xbc1e0843, 0xde941b08, 0xf5c8e23d},
+		facts:      "\t\x02\x01\x01\x02\x01\x02",
 		beginnings: 0x90000,
 	}
 	nsqCodes = table{
-		words:      "E_AUTH_FIRST*E_BAD_BODY*E_BAD_CHANNEL*E_BAD_MESSAGE*E_BAD_TOPIC*E_DPUB_FAILED*E_FIN_FAILED*E_INVALID*E_MPUB_FAILED*E_PUB_FAILED*E_REQ_FAILED*E_TOO_MANY_CHANNEL_CONSUMERS*E_TOUCH_FAILED*E_UNAUTHORIZED*",
-		ends:       []uint16{13, 24, 38, 52, 64, 78, 91, 101, 115, 128, 141, 170, 185, 200},
-		facts:      "\x01\x11\x01\x11\x01\x02\t\x01\x02\x02\t\x04\t\x01",
+		words:      []uint32{0x1d1a5df3, 0x29328f35, 0x2ca9b3a6, 0x33047bd2, 0x3a333545, 0x3fcb5e32, 0x76415016, 0xb17f4f01, 0xc3c49833, 0xd21d6900, 0xd39b61b2, 0xdcea53e2, 0xeb0463d4, 0xf2a3ec58},
+		facts:      "\x04\x02\x01\t\x11\x01\x02\t\x01\x02\x01\x11\x01\t",
 		beginnings: 0x10027e00,
 	}
 	oauthCodes = table{
-		words:      "access_deniedaccount_selection_requiredauthorization_pendingconsent_requiredexpired_tokeninsufficient_scopeinteraction_requiredinternal_failureinvalid_clientinvalid_client_metadatainvalid_dpop_proofinvalid_grantinvalid_redirect_uriinvalid_requestinvalid_scopeinvalid_targetinvalid_tokenlogin_requiredserver_errorslow_downtemporarily_unavailableunauthorized_clientunsupported_grant_typeunsupported_response_typeunsupported_token_typeuse_dpop_nonce",
-		ends:       []uint16{13, 39, 60, 76, 89, 107, 127, 143, 157, 180, 198, 211, 231, 246, 259, 273, 286, 300, 312, 321, 344, 363, 385, 410, 432, 446},
-		facts:      "\x01\x01\x02\x01\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x01\x01\t\x01\x02\x04\x02\x01\x01\x01\x01\t",
+		words:      []uint32{0x63d5fb5, 0xd07aeba, 0xf0d8d32, 0x21f5f7f5, 0x23446f15, 0x315e7eb2, 0x326953be, 0x4a8584ab, 0x4ab71b63, 0x510d55f7, 0x5429ee4c, 0x5ec77d25, 0x710ba30e, 0x822dae47, 0x84f5c317, 0x899e1a13, 0x967283e6, 0xa02e23b3, 0xbdc94f26, 0xc3448bae, 0xca52e62f, 0xd580d5f4, 0xe1051f20, 0xeb2e0fc9, 0xf80cbe63, 0xfa99472a},
+		facts:      "\x01\x01\x01\x04\x01\x02\x02\x01\x01\x01\x01\x01\t\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\t",
 		beginnings: 0x0,
 	}
 	openaiCodes = table{
-		words:      "409 *429 billing_hard_limit_reached429 insufficient_quota503 *",
-		ends:       []uint16{5, 35, 57, 62},
-		facts:      "\x02\x01\x01\x04",
+		words:      []uint32{0x14cc1e0e, 0x3936426e, 0xd6e724d3, 0xf53b7822},
+		facts:      "\x01\x02\x04\x01",
 		beginnings: 0x10,
 	}
 	oracleCodes = table{
@@ -172,9 +158,8 @@ var (
 		facts: "\x11\x01\x04\x01\x02\x01\x02\x01\x02\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x11\x01\x11\x01\x11\x01\x11\x01\t\x01\x02\x01\x04\x01\x11\x01\x11\x01\x11\x01\x11\x01\x11\x01\x11\x01\x00\x01\x02\x01\x11\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x02\x01\x11\x01\x02\x01\x00\x01\t\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\t\x01\x02\x01\x04\x01\x04\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x01\x11\x01\x02\x01\x02\x01\x11\x01\t\x02\x01\x00\x01\x00\x01\x00\x01\x02\x01\x04\x01\x00\x01\x00",
 	}
 	prometheusCodes = table{
-		words:      "bad_dataexecutioninternalnot_acceptablenot_foundserver_errortimeoutunavailable",
-		ends:       []uint16{8, 17, 25, 39, 48, 60, 67, 78},
-		facts:      "\x01\x01\x02\x01\x01\x02\x02\x02",
+		words:      []uint32{0x6cf1df55, 0x747c5caf, 0x822dae47, 0x8ed1df09, 0x97f68388, 0x9a796d00, 0xa02e69d1, 0xed501f45},
+		facts:      "\x01\x01\x02\x02\x02\x02\x01\x01",
 		beginnings: 0x0,
 	}
 	pulsarCodes = table{
@@ -182,9 +167,8 @@ var (
 		facts: "\x00\x01\x03\x02\x01\x02\x00\x02\t\x11\x01\x04\x01\x02\x01\x04\x11\x01\t\x01\t\x01\x00\t\x11\x01\t\x04\t\x04\x00",
 	}
 	redisCodes = table{
-		words:      "ASKBADARITYBUSYBUSYGROUPBUSYKEYCLUSTERDOWNCROSSSLOTDENIEDDUPLICATEERR max number of clients*EXECABORTINPROGINVALIDOBJIOERRLOADINGMASTERDOWNMISCONFMOVEDNOAUTHNOGOODSLAVENOGROUPNOMASTERLINKNOPERMNOPROTONOQUORUMNOREPLICASNOSCRIPTNOTBUSYNOTREADYOOMREADONLYREDIRECTSYNTAXTRYAGAINUNBLOCKEDUNKILLABLEWRONGPASSWRONGTYPE",
-		ends:       []uint16{3, 11, 15, 24, 31, 42, 51, 57, 66, 92, 101, 107, 117, 122, 129, 139, 146, 151, 157, 168, 175, 187, 193, 200, 208, 218, 226, 233, 241, 244, 252, 260, 266, 274, 283, 293, 302, 311},
-		facts:      "\x02\x01\x02\x01\x01\x02\x01\x01\x01\x04\x01\x02\x01\x02\x02\x02\x02\x02\x01\x02\x01\x02\x01\x01\x02\x02\t\x01\x02\x04\x02\x02\x01\x02\x02\x01\x01\x01",
+		words:      []uint32{0x9355ba, 0x6b6a1c0, 0x11bfd0bf, 0x1213db18, 0x1f06bb10, 0x2903b4ea, 0x2bb8ccf6, 0x2dd45148, 0x2ea2817b, 0x3a60866c, 0x3cdac087, 0x411ecab0, 0x5cad7d72, 0x5ff0ed11, 0x65d5f2b6, 0x686be313, 0x72eee622, 0x762cc31d, 0x7a582612, 0x7fd86c30, 0x825b1bfe, 0x8369f371, 0x86d8fef6, 0x88ac9676, 0x8b545b5e, 0x9a4c6bc7, 0x9b226866, 0xa305bd36, 0xa40928e6, 0xae216891, 0xaf103577, 0xc7ba6ff5, 0xd6a670ef, 0xda213d1d, 0xe797f44f, 0xe91c1557, 0xf294bb0d, 0xf97d7703},
+		facts:      "\x02\x02\x01\x02\x01\x04\x01\x02\x02\x01\x01\x01\x02\t\x02\x02\x01\x01\x01\x02\x04\x02\x01\x02\x02\x01\x01\x01\x02\x02\x02\x01\x02\x02\x01\x02\x01\x01",
 		beginnings: 0x2000000,
 	}
 	replyCodes = table{
@@ -196,9 +180,8 @@ var (
 		facts: "\x02\x04\x01\x00\x11\x02\x01\x02\x01\x00\x02\t\x01\x02\x01\x00\x01\x02\x01\x00\x04\x00",
 	}
 	servicebusCodes = table{
-		words:      "closedconnlostlocklostnotfoundtimeoutunauthorized",
-		ends:       []uint16{6, 14, 22, 30, 37, 49},
-		facts:      "\t\x02\t\x01\x03\x01",
+		words:      []uint32{0x1c80fe73, 0x83ef8046, 0x8fe6b5e5, 0x97f68388, 0xc0dd0e10, 0xebee50c5},
+		facts:      "\x01\x01\x02\x03\t\t",
 		beginnings: 0x0,
 	}
 	sftpCodes = table{
@@ -206,9 +189,8 @@ var (
 		facts: "\x00\x01\x00\x01\x02\x01\t\x01\x04\x01\x02\x01\x02\x01\x00",
 	}
 	slackCodes = table{
-		words:      "accesslimitedaccount_inactivealready_archivedalready_in_channelalready_in_teamalready_invitedalready_pinnedalready_reactedapp_missing_action_urlas_user_not_supportedbad_timestampcannot_dm_botcant_archive_generalcant_archive_requiredcant_delete_messagecant_invitecant_invite_selfcant_kick_from_generalcant_kick_selfcant_leave_generalcant_update_messagechannel_is_limited_accesschannel_not_foundchannel_type_not_supportedcompliance_exports_prevent_deletiondeprecated_endpointduplicate_channel_not_foundduplicate_message_not_foundedit_window_closedekm_access_deniedenterprise_is_restrictedexpired_trigger_idexternal_channel_migratingfatal_errorfile_deletedfile_not_foundfree_team_not_allowedhash_conflictinternal_errorinvalid_arg_nameinvalid_argumentsinvalid_array_arginvalid_attachmentsinvalid_authinvalid_blocksinvalid_blocks_formatinvalid_channelinvalid_charsetinvalid_cursorinvalid_form_datainvalid_jsoninvalid_metadata_formatinvalid_metadata_schemainvalid_nameinvalid_name_maxlengthinvalid_name_punctuationinvalid_name_requiredinvalid_name_specialsinvalid_post_typeinvalid_scheduling_windowinvalid_tokeninvalid_trigger_idinvalid_ts_latestinvalid_ts_oldestinvalid_typesinvalid_usersis_archivedlast_membermessage_limit_exceededmessage_not_foundmessages_tab_disabledmetadata_must_be_sent_from_appmethod_deprecatedmethod_not_supported_for_channel_typemissing_channelmissing_file_datamissing_post_typemissing_scopemsg_too_longmust_be_restricted_username_takenno_dual_broadcast_content_updateno_item_specifiedno_permissionno_pinno_reactionno_textno_usernot_adminnot_allowed_token_typenot_app_adminnot_archivednot_authednot_authorizednot_in_channelnot_in_conversationnot_in_groupnot_pinnablenot_pinnednot_reactablenot_reactedoperation_timeoutorg_login_requiredposting_to_general_channel_deniedrate_limitedratelimitedrequest_timeoutrestricted_actionrestricted_action_non_threadable_channelrestricted_action_read_only_channelrestricted_action_thread_lockedrestricted_action_thread_only_channelservice_unavailableslack_connect_blocked_file_typeslack_connect_canvas_sharing_blockedslack_connect_clip_sharing_blockedslack_connect_file_link_sharing_blockedslack_connect_file_upload_sharing_blockedslack_connect_lists_sharing_blockedslackbots_disabledstorage_limit_reachedteam_access_not_grantedteam_added_to_orgteam_not_foundthread_lockedthread_not_foundtime_in_pasttime_too_fartoken_expiredtoken_revokedtoo_longtoo_many_attachmentstoo_many_contact_cardstoo_many_emojitoo_many_memberstoo_many_reactionstoo_many_userstrigger_exchangedtrigger_expiredtwo_factor_setup_requiredunknown_methodunsupported_message_typeura_max_channelsuser_disableduser_is_botuser_is_restricteduser_is_ultra_restricteduser_not_founduser_not_in_channeluser_not_visibleusers_list_not_suppliedusers_not_foundview_too_large",
-		ends:       []uint16{13, 29, 45, 63, 78, 93, 107, 122, 144, 165, 178, 191, 211, 232, 251, 262, 278, 300, 314, 332, 351, 376, 393, 419, 454, 473, 500, 527, 545, 562, 586, 604, 630, 641, 653, 667, 688, 701, 715, 731, 748, 765, 784, 796, 810, 831, 846, 861, 875, 892, 904, 927, 950, 962, 984, 1008, 1029, 1050, 1067, 1092, 1105, 1123, 1140, 1157, 1170, 1183, 1194, 1205, 1227, 1244, 1265, 1295, 1312, 1349, 1364, 1381, 1398, 1411, 1423, 1446, 1456, 1488, 1505, 1518, 1524, 1535, 1542, 1549, 1558, 1580, 1593, 1605, 1615, 1629, 1643, 1662, 1674, 1686, 1696, 1709, 1720, 1737, 1755, 1788, 1800, 1811, 1826, 1843, 1883, 1918, 1949, 1986, 2005, 2036, 2072, 2106, 2145, 2186, 2221, 2239, 2260, 2283, 2300, 2314, 2327, 2343, 2355, 2367, 2380, 2393, 2401, 2421, 2443, 2457, 2473, 2491, 2505, 2522, 2537, 2562, 2576, 2600, 2616, 2629, 2640, 2658, 2682, 2696, 2715, 2731, 2754, 2769, 2783},
-		facts:      "\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\t\x02\x02\x11\x11\x01\x01\x02\x01\x11\x01\x11\x01\x11\x11\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x01\x01\x01\x11\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x04\x04\x02\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x11\x11\x01\t\x01\x11\x11\x01\x01\x01\x01\x01\x01\t\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x11\x11",
+		words:      []uint32{0x1497243, 0x3000fcb, 0x552312c, 0x7c9b36a, 0x8636a93, 0x8a8e207, 0xadaf9ba, 0xc66c834, 0xcc0360c, 0xd131db1, 0xf39b808, 0x11a191ff, 0x12b60711, 0x15a05a19, 0x16c939d9, 0x177d1361, 0x1bdc83f1, 0x1c143f3c, 0x1d233a0c, 0x1e9d6cc7, 0x1ed3407e, 0x1fe5462f, 0x207d937e, 0x21106b0e, 0x2191bc66, 0x2430b50b, 0x283552bf, 0x2e191bbf, 0x2e2c9e23, 0x30152f42, 0x305c407e, 0x30c154e1, 0x36865b53, 0x3ad0c317, 0x3bd4d8d3, 0x3d3f959a, 0x3e19eb38, 0x3f140c8d, 0x3f60458b, 0x407fa5b3, 0x41eefc3e, 0x45c28ec6, 0x4981ba80, 0x4a80a3ac, 0x4c10f4ef, 0x4d0d01c8, 0x4fa1da36, 0x50bfb714, 0x530cf76b, 0x53e1d295, 0x553ef115, 0x55aeb8d5, 0x5778477a, 0x5827c52c, 0x59785cb6, 0x5c2c3286, 0x5d3178b0, 0x5d365c7c, 0x5dbda44f, 0x60bffb7d, 0x60e631aa, 0x6161376f, 0x618ec3ce, 0x67e848ba, 0x68d58a76, 0x6a25b0cc, 0x6ee51c4d, 0x6fca0f1a, 0x710ca772, 0x7681cdf7, 0x7762e344, 0x798b785c, 0x7bbad74e, 0x7c1d4f6f, 0x7dc3a717, 0x861cb36d, 0x862c9834, 0x87578138, 0x88d23a92, 0x898527fe, 0x8b7b85e9, 0x8cfcc7c4, 0x903eae04, 0x90e5aa72, 0x9130c928, 0x916dc493, 0x94b590db, 0x96274d99, 0x96b1428d, 0x991270c8, 0x9a0baea2, 0x9b7e6b69, 0x9e65c1a1, 0x9ecccda5, 0xa08abfa2, 0xa0cebd55, 0xa1e15eab, 0xa506ef9b, 0xa552987f, 0xa640bdec, 0xa804ef93, 0xa8c024ff, 0xaa2377c6, 0xab90cbc3, 0xaccf16ce, 0xae21b5ed, 0xb341505f, 0xb3499be5, 0xb4484ece, 0xb983f04d, 0xba88f104, 0xbb00d53b, 0xbc76f8c4, 0xbf3700b7, 0xc095d4c0, 0xc0fa51da, 0xc2a61dc0, 0xc8d51979, 0xc8ea2206, 0xca274afb, 0xcc5cd93f, 0xcfc2b296, 0xd17a0e63, 0xd1ec12b8, 0xd31f9196, 0xd53b39a2, 0xdac7769b, 0xdbce82be, 0xdbf66e41, 0xdc79cb83, 0xdcd57468, 0xdcffeb0f, 0xdd4d2a01, 0xdf667ca1, 0xe1ec5cac, 0xe1fd078c, 0xe5268e60, 0xe6772249, 0xe6b21483, 0xe8381b38, 0xe8b85501, 0xe940295b, 0xec7d4290, 0xf08b421d, 0xf2928c2a, 0xf3236240, 0xf65b4b21, 0xf7b3df44, 0xf82e7d7a, 0xfa51d161, 0xfa99472a, 0xfcd3d42a, 0xfd93135d},
+		facts:      "\x01\x11\x01\x01\x01\x11\x01\x01\x01\x01\x01\t\x01\x01\x11\x11\x01\t\x01\x01\x01\x01\x01\x01\x02\x11\x01\x01\x02\x01\x02\x01\x04\x01\x01\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x11\x11\x02\x11\x01\x11\t\x01\x01\x01\x01\x01\x11\x01\x01\x02\x11\x01\x11\x11\x01\x11\x04\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x02\x01\x01\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x11\x01\x01\x01\x11\x01",
 		beginnings: 0x0,
 	}
 	snowflakeCodes = table{
@@ -220,14 +202,12 @@ var (
 		facts: "\x01\x00\x01\"\x04\x01\x00\x01\x04\x00\x02\x01\x02\x111\x11\x01\x00\x01\x00\"\x00\x01\x00\x01\x00\x01\x001\x00\x01\x00\x02\x00\t\"\x00\x01\x00\x01\x00\x01\x001\x00\t\x00\"\x00\x01\x00\x01\x00\x01\x001\x00\t\x00\x01\x001\x00\x01\x001\x00\x01\x00\x01\x001\x001\x001\x001\x001\x001\x00\x04\x001\x00",
 	}
 	sqlstateCodes = table{
-		words:      "0300008000080010800308004080060800708504085060850708S0109*0A*0B*0F*0L*0P*0Z*10*20*21*22*23*24*25*2500625P0225P0325P0427*28*2B*2D*2F*34*38*39*3B*3D*3F*4000040001400024000340504405064050740P0142*44*5102353*54*550005500655C0155C0255P0255P0355P045700757009570115701657017570195703357049570505705557057570615706257P0157P0257P0357P0457P05580005803058C0058C0158P0158P0272000CR000F0000F0001HV001HV002HV004HV005HV006HV007HV008HV009HV00AHV00BHV00CHV00DHV00JHV00MHV00NHV00PHV00QHV00RHV010HV014HV021HV024HV090HV091HY001HY013HY014HYT00HYT01IM002IM003P0000P0001P0002P0003P0004S1T00XX001XX002XXA00XXC01XXC02",
-		ends:       []uint16{5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 58, 61, 64, 67, 70, 73, 76, 79, 82, 85, 88, 91, 94, 97, 102, 107, 112, 117, 120, 123, 126, 129, 132, 135, 138, 141, 144, 147, 150, 155, 160, 165, 170, 175, 180, 185, 190, 193, 196, 201, 204, 207, 212, 217, 222, 227, 232, 237, 242, 247, 252, 257, 262, 267, 272, 277, 282, 287, 292, 297, 302, 307, 312, 317, 322, 327, 332, 337, 342, 347, 352, 357, 362, 367, 372, 377, 382, 387, 392, 397, 402, 407, 412, 417, 422, 427, 432, 437, 442, 447, 452, 457, 462, 467, 472, 477, 482, 487, 492, 497, 502, 507, 512, 517, 522, 527, 532, 537, 542, 547, 552, 557, 562, 567, 572, 577, 582, 587, 592},
-		facts:      "\x01\x02\x02\x02\x02\x02\x02\x02\t\x02\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x111\x01\x01\x02 \x02\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\"\"1\x02\"11\"\x01\x11\x02\x04\x11\x02\x02\x02\x01\x01\x02\x01\x01\x04\x04\x01\x01\x02\x02\x04\x02\x02\x01\x02\x01\x02\x02\x05\x01\x02\x02\x02\x02\x02\x01\x01\x02\"\x01\x01\x04\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x04\x01\x01\x01\x01\x04\x04\x04\x03\x03\x01\x01\x01\x11\x11\x11\x01\x03\x01\x01\x01\x01\x01",
+		words:      []uint32{0x17901f0c, 0x1a9023c5, 0x1de86860, 0x1df37707, 0x1ef3789a, 0x1fdb1c3e, 0x21d816d0, 0x22b12273, 0x22e8703f, 0x28b12be5, 0x29ec751d, 0x2e2e11ab, 0x2f2e133e, 0x301a8c8b, 0x302e14d1, 0x311a8e1e, 0x312e1664, 0x322e17f7, 0x332e198a, 0x335a6238, 0x392cdb19, 0x3a3fcc92, 0x3c39e90d, 0x3d2f1ffc, 0x3fea5928, 0x40201a2b, 0x41201bbe, 0x412ce7b1, 0x41dd905b, 0x422ce944, 0x432cead7, 0x432f296e, 0x4347fc51, 0x45b47898, 0x468e7380, 0x4926344d, 0x49fbb207, 0x4ae321d6, 0x4b3cf393, 0x4be32369, 0x4ce324fc, 0x4e7da0c8, 0x507da3ee, 0x509fcc5f, 0x517da581, 0x52446f88, 0x586c0193, 0x5b6c064c, 0x5c6c07df, 0x5d6c0972, 0x5e6c0b05, 0x6133cb2a, 0x615c106a, 0x625c11fd, 0x6898a015, 0x708c7707, 0x74b98b10, 0x74c95940, 0x75b98ca3, 0x75c95ad3, 0x76c95c66, 0x77c1b682, 0x77c95df9, 0x78e2e773, 0x7ce2edbf, 0x7de2ef52, 0x7fe2f278, 0x80e2f40b, 0x81e2f59e, 0x86e2fd7d, 0x873bbd39, 0x883bbecc, 0x893bc05f, 0x90e30d3b, 0x91e30ece, 0x92e31061, 0x942b690b, 0x97142ce8, 0x98142e7b, 0x9b143334, 0x9ccd59d0, 0x9d14365a, 0x9dcd5b63, 0x9e1437ed, 0xa117b44b, 0xa11c3179, 0xa7e06f84, 0xa7e4ecb2, 0xa9e33496, 0xaa356514, 0xaae33629, 0xace0fab8, 0xad3569cd, 0xada269b2, 0xaf9f11f4, 0xb0e10104, 0xb0e33f9b, 0xb1e3412e, 0xb235fc1e, 0xb3e34454, 0xb4668bc6, 0xb4e345e7, 0xb5254f88, 0xb56667d1, 0xb5e3477a, 0xb6e3490d, 0xb7279145, 0xb9895776, 0xba895909, 0xbb6432ac, 0xc32326fb, 0xc44b05fb, 0xc5232a21, 0xc7932d3f, 0xc7a05409, 0xc8232eda, 0xc8827433, 0xc94b0dda, 0xc9e760cf, 0xcaae5fe0, 0xcf06ce44, 0xd0b89ac5, 0xd9358458, 0xe8739c09, 0xf3b020d6, 0xf4b02269, 0xfbfc4fac, 0xfc693dac, 0xfdfc52d2, 0xfefc5465},
+		facts:      "\x01\x01\x01\x02\x01\x01\"\x02\x01\x02\x11\x02\x02\x01\x02\x01\x02\x02\x02\x01\x02\x01\x11\x041\x01\x02\x04\x01\x01\x01\x01\x04\x01\x01\x01\x01 \x02\x02\x02\"1\x011\x01\x01\x11\x01\x11\x11\x01\x03\x03\x02\x01\x01\"\x01\"\x02\x021\x01\x02\x01\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x01\x02\x01\x02\x01\x05\x01\x02\x01\x01\x01\x11\x01\x01\x01\x01\x01\x11\x02\x04\x01\x04\x01\x01\x02\x01\x04\x01\x01\x01\x02\x02\x02\x01\x01\x04\x02\x03\x04\x02\x01\x04\x01\"\x01\x01\x02\x01\x01\x01\x02\x01\t\x02",
 		beginnings: 0x4,
 	}
 	stripeCodes = table{
-		words:      "409 *429 lock_timeout",
-		ends:       []uint16{5, 21},
+		words:      []uint32{0x3936426e, 0x571d7eb9},
 		facts:      "\x02\x02",
 		beginnings: 0x10,
 	}
@@ -236,9 +216,8 @@ var (
 		facts: "\x01\x00\x11\x03\x11\x01\x04\x01\x02\x11\x01\x02\x01\x00",
 	}
 	textsCodes = table{
-		words:      "authentication requiredauthorization failedbackoff: permanent errorbad user name or passwordclient closedclient is disconnectedgrpc: the server has been stoppedhttp2: request header list larger than peer's advertised limithttp: Server closedidentifier rejectedinvalid auth methodinvalid connectionkafka: broker not connectedkafka: client has run out of available brokers to talk tokafka: insufficient data to decode packet, more bytes expectedkafka: response did not contain all the expected topic/partition blockskafka: tried to use a client that was closedkafka: tried to use a consumer group that was closedmemcache: cache missmemcache: compare-and-swap conflictmemcache: item not storedmemcache: malformed: key is too long or contains invalid charactersmemcache: no servers configured or availablememcache: server errormongo: no documents in resultnats: Stale Connectionnats: account authentication expirednats: argument needs to be a channel typenats: authentication expirednats: authentication revokednats: authorization violationnats: connection closednats: connection drainingnats: connection is not tlsnats: connection reconnectingnats: context requires a deadlinenats: headers not supported by this servernats: heartbeats missednats: illegal call on an async subscriptionnats: invalid argumentnats: invalid connectionnats: invalid contextnats: invalid message or message nilnats: invalid queue namenats: invalid subjectnats: invalid subscriptionnats: invalid subscription typenats: maximum account active connections exceedednats: maximum messages deliverednats: maximum payload exceedednats: message could not decode headersnats: message does not have a replynats: message is not bound to subscription/connectionnats: no responders available for requestnats: no response from streamnats: no servers available for connectionnats: outbound buffer limit exceedednats: permissions violationnats: secure connection not availablenats: secure connection requirednats: server is disconnectednats: server maximum connections exceedednats: server maximum subscriptions exceedednats: timeoutnats: timeout invalidnetwork Errornot Authorizedrecord not foundrecord retries exhaustedrecords have timed out before they were able to be producedredigo: connection closedredigo: connection pool exhaustedredigo: nil returnedredis: all sentinels specified in configuration are unreachableredis: client is closedredis: cluster has no nodesredis: connection pool exhaustedredis: connection pool timeoutrepository not foundrequest header list larger than peer's advertised limitserver Unavailablethe maximum amount of records are buffered, cannot buffer moreunable to dialunacceptable protocol versionzk: client authentication failedzk: connection closedzk: could not connect to a serverzk: ephemeral nodes may not have childrenzk: invalid ACL specifiedzk: invalid flags specifiedzk: invalid pathzk: node already existszk: node does not existzk: node has childrenzk: not authenticatedzk: session has been expired by the serverzk: session moved to another server, so operation is ignoredzk: version conflictzk: zookeeper is closing",
-		ends:       []uint16{23, 43, 67, 92, 105, 127, 160, 222, 241, 260, 279, 297, 324, 381, 443, 514, 558, 610, 630, 665, 690, 757, 801, 823, 852, 874, 910, 951, 979, 1007, 1036, 1059, 1084, 1111, 1140, 1173, 1215, 1238, 1281, 1303, 1327, 1348, 1384, 1408, 1429, 1455, 1486, 1535, 1567, 1597, 1635, 1670, 1723, 1764, 1793, 1834, 1870, 1897, 1934, 1966, 1994, 2035, 2078, 2091, 2112, 2125, 2139, 2155, 2179, 2238, 2263, 2296, 2316, 2379, 2402, 2429, 2461, 2491, 2511, 2566, 2584, 2646, 2660, 2689, 2721, 2742, 2775, 2816, 2841, 2868, 2884, 2907, 2930, 2951, 2972, 3014, 3074, 3094, 3118},
-		facts:      "\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x02\x02\x02\x02\x02\x01\x01\x11\x11\x11\x11\x02\x02\x01\x02\t\x01\t\x01\x01\t\x01\x01\x02\x01\x01\t\x01\x01\x01\x01\x11\x01\x11\t\x01\x04\x01\x11\x11\x11\x01\x02\x02\x02\x04\x01\x01\x01\x02\x04\x04\x03\x01\x02\x01\x01\x02\x02\t\x04\x01\x02\x01\x02\x04\x04\x01\x11\x02\x04\x02\x01\x01\x02\x02\x11\x01\x01\x11\x11\x11\x11\x01\t\t\x11\x02",
+		words:      []uint32{0x19a2ad0, 0x73b9a8c, 0xa34d3cd, 0xa54e107, 0x10290722, 0x1613c257, 0x1e1b67cf, 0x2125b3fb, 0x214ce5b9, 0x23450384, 0x23d482bc, 0x2777756f, 0x27ee909b, 0x3398878d, 0x352c1e40, 0x3560948d, 0x37d05ee6, 0x3815b930, 0x386d8dee, 0x401b8d93, 0x44174d8d, 0x4a3c7128, 0x50af7d45, 0x51a48cec, 0x541fe2b7, 0x556891f2, 0x561a6cd2, 0x56e804dd, 0x5727c285, 0x58ec4316, 0x58f6676b, 0x5efcb901, 0x605ab6bd, 0x60e77dcb, 0x68eb4a6f, 0x73067182, 0x73e93b69, 0x76b76928, 0x780306c6, 0x78a321c7, 0x78b878ad, 0x7df67b32, 0x7ee2dc21, 0x80d8f84e, 0x8198d4e2, 0x834ed207, 0x862c25d1, 0x882209dd, 0x8b7cd9df, 0x916ca05e, 0x93a3f3e8, 0x93e4fa4f, 0x94b15766, 0x9ad95ba5, 0x9d498ffc, 0x9d837c45, 0x9f20b57b, 0xa2a1e253, 0xa2c03ce7, 0xa6675847, 0xa7e9fc46, 0xa9259003, 0xac055727, 0xac4de6e8, 0xac844e8f, 0xadbc5a23, 0xb1316b45, 0xb18f6660, 0xb7a9aa0b, 0xb8facf00, 0xb9197ff1, 0xb92f1bcb, 0xb9ab44f5, 0xbd656d47, 0xbf5de50e, 0xc3c4a824, 0xc9294ea8, 0xc9eac4aa, 0xca12036b, 0xcabda086, 0xcbed8da7, 0xcf4331f0, 0xd59b062a, 0xd6d3e396, 0xd8f57a08, 0xda725c94, 0xe1154b2a, 0xe160b3ca, 0xe34c96c7, 0xe46a721d, 0xe655421f, 0xea615506, 0xeeb5d4b8, 0xf0448195, 0xf2666e85, 0xf7d2b740, 0xf9e43a82, 0xfb52b53a, 0xfd43793b},
+		facts:      "\x02\x01\x01\x01\x01\x02\x11\x01\x01\x01\x01\x01\x11\x02\x01\t\x01\x02\x01\x11\x11\x02\t\x11\t\x11\x02\x01\t\x01\x02\x01\x01\x01\x02\x03\x01\x11\x01\x01\x01\t\x02\x02\x01\x02\x01\x01\x11\x11\x04\x02\x11\x01\x04\x01\x01\x02\x01\t\x11\x11\x02\x02\x11\x11\x01\x02\x02\x02\x01\x11\x04\t\x01\x01\x02\x04\x01\x01\x04\x01\x01\t\x04\x01\x02\x01\x02\x01\x04\x11\x01\x04\x01\x02\x11\x01\x02",
 		beginnings: 0x0,
 	}
 	thriftCodes = table{
@@ -258,9 +237,8 @@ var (
 		facts: "\x00\x04\x00",
 	}
 	twirpCodes = table{
-		words:      "*already_existsdeadline_exceededinvalid_argumentmalformednot_foundout_of_rangeresource_exhaustedunavailable",
-		ends:       []uint16{1, 15, 32, 48, 57, 66, 78, 96, 107},
-		facts:      "\x01\x11\x03\x11\x11\x11\x11\x04\x02",
+		words:      []uint32{0x2d269a76, 0x2f0c9f3d, 0x498eb64e, 0x8ed1df09, 0xa02e69d1, 0xae374077, 0xb264fae9, 0xb2c5b458, 0xc7b0c9a7},
+		facts:      "\x11\x01\x11\x02\x11\x03\x04\x11\x11",
 		beginnings: 0x1,
 	}
 	vaultCodes = table{
@@ -276,3 +254,6 @@ var (
 		facts: "\x11\x00\x01\x00\"\x00\x02\x00\x04\x00\x01\x00\x01\x00\x03\x00\x02\x00\x11\x00\x11\x00\x01\x00\x02\x00\x02\x00\x01\x00\x02\x00",
 	}
 )
+
+// textsPlaces has a bit for each place of a text.
+const textsPlaces = "\x00\x00\x00\x00\x00@\x02\x18\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x04\x00\x00\x80@\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x80B\x00H\x00\x00\x00\x00\x84 \x00\x10\x00\x00\x00\x04\x00\x00@\x00\x00\x00\x01\x00\x02\x00\b\x00 \x00\x04\x00\x00\x80\x00 \x00 \x80\x80\x00\x00\x00\x80\x00\x84\x00\x00\b\x00\b\x00\x01\n\x00\x01\x00\x00\x00\x00\b\x10\x00\x00\x00\x00\x00\x00\x84\x00\x00\x00\x00\x00\x80\x00\x80\x00\x04\xd0\x00@\x00\x02\x00\x00\x00\x00\x04\x00\x00\x06\x00\x00\x00\x00\x00\x00 \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00@\x00\x00\x00\x02\x00 \x02B\x00 \x00\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00\x14\x01\x00\x00\x00\x04\x00\x00\x00  \x00\b\x00\x00\x00\x00@\x00\x00\x02\"\x00\x00\x00\x00\x00\x00\x10\x04\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x10\x00\x00\x02\x01\x00\x00\x10\x00@\xa0\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01"

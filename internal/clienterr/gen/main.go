@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/format"
+	"hash/fnv"
 	"log"
 	"maps"
 	"os"
@@ -70,6 +71,7 @@ func generate() (map[string][]byte, error) {
 		fmt.Fprintf(names, "%q: &%sCodes,\n", name, name)
 	}
 	b.WriteString(")\n")
+	vendors["texts"].writePlaces(b)
 	names.WriteString("}\n")
 	files := map[string][]byte{}
 	for name, text := range map[string]*bytes.Buffer{"tables.go": b, "tables_test.go": names} {
@@ -273,18 +275,35 @@ func (v *vendor) writeWords(b *bytes.Buffer) error {
 	if len(words) == 0 {
 		return nil
 	}
-	slices.Sort(words)
-	facts, ends, all := []byte{}, []string{}, ""
+	hashes, codes := []uint32{}, map[uint32]string{}
 	for _, word := range words {
-		all += word
-		facts = append(facts, v.facts[word])
-		ends = append(ends, fmt.Sprint(len(all)))
+		h := fnv.New32a()
+		h.Write([]byte(word))
+		if other := codes[h.Sum32()]; other != "" {
+			return fmt.Errorf("%s and %s have the same hash", word, other)
+		}
+		codes[h.Sum32()] = word
+		hashes = append(hashes, h.Sum32())
 	}
-	if len(all) > 1<<16-1 {
-		return fmt.Errorf("%d bytes of words", len(all))
+	slices.Sort(hashes)
+	var facts []byte
+	b.WriteString("\t\twords: []uint32{")
+	for _, h := range hashes {
+		fmt.Fprintf(b, "%#x, ", h)
+		facts = append(facts, v.facts[codes[h]])
 	}
-	fmt.Fprintf(b, "\t\twords: %q,\n\t\tends: []uint16{%s},\n\t\tfacts: %q,\n\t\tbeginnings: %#x,\n", all, strings.Join(ends, ", "), facts, lengths)
+	fmt.Fprintf(b, "},\n\t\tfacts: %q,\n\t\tbeginnings: %#x,\n", facts, lengths)
 	return nil
+}
+
+// writePlaces writes which texts may be in the table of texts: see place in class.go.
+func (v *vendor) writePlaces(b *bytes.Buffer) {
+	var places [1 << 8]byte
+	for _, r := range v.rows {
+		at := (len(r.Code)*0x9e5 ^ int(r.Code[0])*0x1f3 ^ int(r.Code[len(r.Code)-1])*0x4d7) % (1 << 11)
+		places[at/8] |= 1 << (at % 8)
+	}
+	fmt.Fprintf(b, "\n// textsPlaces has a bit for each place of a text.\nconst textsPlaces = %q\n", places[:])
 }
 
 // beginning returns the facts of the longest row for texts that begin as code does.
