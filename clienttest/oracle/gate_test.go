@@ -147,9 +147,6 @@ func TestVendorsCodes(t *testing.T) {
 // elsewhere are tables that other tests are for.
 var elsewhere = map[string]string{
 	"conflicts": "TestConflicts",
-	"hana":      "TestCodes in internal/clienterr, since its type is internal",
-	"snowflake": "TestCodes in internal/clienterr, since its driver takes minutes to build",
-	"ydb":       "TestCodes in internal/clienterr, since its type is internal",
 	"sqlite":    "servertest/sql, since its drivers take a minute to build",
 }
 

@@ -291,7 +291,12 @@ var vendors = map[string]vendor{
 		}},
 	}},
 	"redis": {clients: []client{
-		{"redigo", func(s sample) error { return redis.Error(s.code + " x") }},
+		{"redigo", func(s sample) error {
+			if strings.Contains(s.code, " ") {
+				return redis.Error(s.code)
+			}
+			return redis.Error(s.code + " x")
+		}},
 	}},
 	"reply": {clients: []client{
 		{"net/smtp", func(s sample) error { return &textproto.Error{Code: s.number, Msg: "x"} }},

@@ -36,7 +36,8 @@ func (f Facts) Is(fact Facts) bool { return f&fact != 0 }
 // A table has the facts of a vendor's codes, which are numbers, or else texts. The generator
 // writes it: see tables.go.
 type table struct {
-	facts string // of steps or of words, a Facts in a byte
+	database bool
+	facts    string // of steps or of words, a Facts in a byte
 
 	// Each number has the facts of the last step that is not above it.
 	steps []int32

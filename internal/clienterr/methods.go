@@ -147,7 +147,7 @@ func redisText(text string) Facts {
 	case "redis: nil", "redis nil message", "valkey nil message":
 		return Facts(Permanent)
 	}
-	if f := redisCodes.word("", text); f != 0 { // whole texts behind ERR
+	if f := redisCodes.word("", text[:min(len(text), longest)]); f != 0 { // texts behind ERR
 		return f
 	}
 	word, _, _ := strings.Cut(text, " ")
@@ -188,7 +188,7 @@ func cut(v reflect.Value) bool {
 	if t.Name() != "SyntaxError" {
 		return false
 	}
-	text := v.Interface().(error).Error()
+	text := errorText(v)
 	if t.PkgPath() == "encoding/xml" {
 		return strings.Contains(text, ": unexpected EOF")
 	}

@@ -2,8 +2,10 @@ package clienterr
 
 import (
 	"iter"
+	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,14 +39,22 @@ type Type struct {
 	// Of several paths the first with a value counts.
 	status []path
 	header []path // of an http.Header
-	after  []path // of a Duration, or of seconds
+	after  []wait
+}
+
+// A wait is where errors of a type have a Duration, or a number of units.
+type wait struct {
+	path path
+	unit time.Duration
 }
 
 // A coded is where the errors of a type have a code.
 type coded struct {
-	kind       kind
-	path, also path // also is what the kind needs beside the code
-	table      *table
+	kind  kind
+	path  path
+	each  path // not nil: path leads to a slice, and each of its elements has a code
+	also  path // what the kind needs beside the code
+	table *table
 }
 
 // entry is what is known about errors of a type: nil if that says nothing.
@@ -148,9 +158,38 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 	return a
 }
 
-// factsOf returns what the code of v means. status is what v's error has beside it, or 0.
-func (c *coded) factsOf(v reflect.Value, status int) Facts {
-	code := value(c.path.of(v))
+// factsOf returns what the code of v means: of several the first that means something. status
+// is what v's error has beside it, or 0.
+func (c *coded) factsOf(v reflect.Value, status int) (f Facts) {
+	switch c.kind {
+	case inDynamoDB:
+		return canceled(c.values(v))
+	case inKerberos:
+		return c.table.number(kerberosCode(errorText(v)))
+	}
+	for code := range c.values(v) {
+		if f = c.fact(code, v, status); f != 0 {
+			break
+		}
+	}
+	return f
+}
+
+// values yields the codes of v.
+func (c *coded) values(v reflect.Value) iter.Seq[reflect.Value] {
+	return func(yield func(reflect.Value) bool) {
+		at := c.path.of(v)
+		if c.each == nil {
+			yield(value(at))
+			return
+		}
+		for i := 0; at.IsValid() && i < at.Len() && yield(value(c.each.of(at.Index(i)))); i++ {
+		}
+	}
+}
+
+// fact returns what one code of v means.
+func (c *coded) fact(code, v reflect.Value, status int) Facts {
 	switch c.kind {
 	case inFacts:
 		return Facts(number(code))
@@ -158,10 +197,6 @@ func (c *coded) factsOf(v reflect.Value, status int) Facts {
 		if n := number(code); (n == 1 || n == 2 || n == 13) && !isTrue(value(c.also.of(v))) {
 			return 0
 		}
-	case inGoogle:
-		return c.reasons(c.also.of(v))
-	case inDynamoDB:
-		return canceled(c.path.of(v))
 	case inQUIC: // the others leave the connection closed, whatever the cause (RFC 9000, section 20.1)
 		if n := number(code); 0x100 <= n && n <= 0x1ff {
 			return tlsalertCodes.number(n - 0x100)
@@ -174,6 +209,9 @@ func (c *coded) factsOf(v reflect.Value, status int) Facts {
 		return c.table.besideStatus(status, text(code))
 	}
 	n := number(code)
+	if code.Kind() == reflect.Uint32 { // as NTSTATUS, whose errors begin with 0xc
+		n = int64(int32(n))
+	}
 	f := c.table.number(n)
 	if f != 0 {
 		return f
@@ -212,22 +250,12 @@ func (t *table) besideStatus(status int, code string) Facts {
 	return t.word(string(strconv.AppendInt(digits[:0], int64(status), 10)), code)
 }
 
-// reasons judges the reasons of a googleapi.Error. The first known one counts.
-func (c *coded) reasons(items reflect.Value) Facts {
-	for reason := range texts(items, "Reason") {
-		if f := c.table.word("", reason); f != 0 {
-			return f
-		}
-	}
-	return 0
-}
-
 // canceled judges why DynamoDB has canceled a transaction: each of its items has a reason.
 // If all that stood in the way is another transaction or the load, it may work later.
-func canceled(reasons reflect.Value) Facts {
+func canceled(reasons iter.Seq[reflect.Value]) Facts {
 	class := Permanent
-	for code := range texts(reasons, "Code") {
-		switch code {
+	for reason := range reasons {
+		switch text(reason) {
 		case "", "None", "TransactionConflict":
 			class = max(class, Transient)
 		case "ThrottlingError", "ProvisionedThroughputExceeded":
@@ -237,21 +265,6 @@ func canceled(reasons reflect.Value) Facts {
 		}
 	}
 	return Facts(class)
-}
-
-// texts yields a field of each struct in a slice.
-func texts(structs reflect.Value, name string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if structs.Kind() != reflect.Slice {
-			return
-		}
-		f, ok := fieldOf(structs.Type().Elem(), name)
-		for i := 0; ok && i < structs.Len(); i++ {
-			if !yield(text(value(path(f.Index).of(structs.Index(i))))) {
-				return
-			}
-		}
-	}
 }
 
 func (k *Type) statusOf(v reflect.Value) int {
@@ -269,7 +282,7 @@ func (k *Type) statusOf(v reflect.Value) int {
 // waitOf returns the wait that a field asks for.
 func (k *Type) waitOf(v reflect.Value) time.Duration {
 	for _, p := range k.after {
-		field := value(p.of(v))
+		field := value(p.path.of(v))
 		switch n := number(field); {
 		case field.Kind() == reflect.String:
 			if wait, ok := hint.Wait(field.String(), nil, time.Now); ok {
@@ -278,8 +291,10 @@ func (k *Type) waitOf(v reflect.Value) time.Duration {
 		case n <= 0:
 		case field.Type() == reflect.TypeFor[time.Duration]():
 			return time.Duration(n)
-		default:
+		case p.unit == time.Second:
 			return hint.Seconds(uint64(n))
+		default:
+			return time.Duration(min(n, int64(math.MaxInt64/p.unit))) * p.unit
 		}
 	}
 	return 0
@@ -359,6 +374,27 @@ func value(v reflect.Value) reflect.Value {
 		v = v.Elem()
 	}
 	return v
+}
+
+// errorText returns the text of v's error, or "" if it came from a field that is not exported.
+func errorText(v reflect.Value) string {
+	if !v.CanInterface() {
+		return ""
+	}
+	return v.Interface().(error).Error()
+}
+
+// kerberosCode returns the code in the text of an error of gokrb5, whose errors of a KDC have no
+// other trace in what its client returns, or -1.
+func kerberosCode(text string) int64 {
+	if _, rest, ok := strings.Cut(text, "KRB Error: ("); ok {
+		if code, _, ok := strings.Cut(rest, ")"); ok {
+			if n, err := strconv.ParseInt(code, 10, 32); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
 }
 
 // number returns 0 for what is no integer, and the greatest int64 for what is larger.

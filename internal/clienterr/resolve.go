@@ -36,21 +36,27 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 }
 
 // also are the fields that a kind needs beside that of the code.
-var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inGoogle: "Errors", inMySQL: "SQLState", inMSSQL: "Class", inDynamoDB: ""}
+var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inMySQL: "SQLState", inMSSQL: "Class", inKerberos: ""}
 
 // apply replaces what any type may have by what r says. If r's path does not exist in
 // t, apply changes nothing.
 func (k *Type) apply(r *rule, t reflect.Type) {
-	p := firstPath(t, r.path)
-	if p == nil && r.path != "" {
+	in, within, several := strings.Cut(r.path, "[]")
+	p, each := firstPath(t, in), path(nil)
+	if several {
+		each = eachPath(t, p, strings.TrimPrefix(within, "."))
+	}
+	if (p == nil || several && each == nil) && r.path != "" {
 		return
 	}
 	k.Known = true
 	switch r.kind {
-	case inHTTP, inGoogle:
+	case inHTTP:
 		k.status = append([]path{p}, k.status...)
 	case inSeconds:
-		k.after = []path{p}
+		k.after = []wait{{p, time.Second}}
+	case inMillis:
+		k.after = []wait{{p, time.Millisecond}}
 	case timeout:
 		k.facts = Facts(TimedOut)
 	case never:
@@ -67,11 +73,10 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		k.kind = r.kind
 	case inError:
 		k.inner = p
-	case inMySQL, inMSSQL, inSQLite:
-		k.database = true
 	}
 	if r.table != nil || r.kind == inFacts {
-		k.codes = append(k.codes, coded{r.kind, p, follow(t, also[r.kind]), r.table})
+		k.database = k.database || r.table != nil && r.table.database
+		k.codes = append(k.codes, coded{r.kind, p, each, follow(t, also[r.kind]), r.table})
 	}
 }
 
@@ -83,6 +88,21 @@ func firstPath(t reflect.Type, paths string) path {
 		}
 	}
 	return nil
+}
+
+// eachPath returns the path that names say in each element of the slice at p in t, or nil if it
+// does not exist.
+func eachPath(t reflect.Type, p path, names string) path {
+	for _, i := range p {
+		t = pointed(t).Field(i).Type
+	}
+	if t.Kind() != reflect.Slice {
+		return nil
+	}
+	if names == "" {
+		return path{}
+	}
+	return follow(t.Elem(), names)
 }
 
 // follow returns the path that names say, or nil if it does not exist in t.
@@ -136,8 +156,10 @@ func (k *Type) findFields(t reflect.Type) {
 			k.header = append([]path{append(slices.Clone(path(f.Index)), follow(f.Type, "Header")...)}, k.header...)
 		case isHeader(f):
 			k.header = insert(k.header, f.Index)
-		case isWait(f):
-			k.after = insert(k.after, f.Index)
+		default:
+			if unit := waitUnit(f); unit != 0 {
+				k.after = append(k.after, wait{f.Index, unit})
+			}
 		}
 	}
 }
@@ -175,14 +197,25 @@ type values struct{ getter }
 
 func (v values) Values(name string) []string { return v.Get(name) }
 
-// isWait reports whether f is a Duration, a number of seconds, or a text as of Retry-After,
-// or a pointer to one. What has another type than a predeclared one may have another unit.
-func isWait(f reflect.StructField) bool {
-	if f.Name != "RetryAfter" && f.Name != "RetryAfterSeconds" {
-		return false
-	}
+// waitUnit returns the unit of the wait that f is for, or 0 if f is for none. A Duration has its
+// own, and a text is one of Retry-After. A bare number counts if the name says its unit: Alibaba's
+// RetryAfter is of milliseconds, InfluxDB's of seconds. Types that are known have a rule. What
+// has another type than a predeclared one may have another unit.
+func waitUnit(f reflect.StructField) time.Duration {
+	after, isAfter := strings.CutPrefix(f.Name, "RetryAfter")
 	t := pointed(f.Type)
-	return t == reflect.TypeFor[time.Duration]() || (isInteger(t) || t.Kind() == reflect.String) && t.PkgPath() == ""
+	switch bare := isInteger(t) && t.PkgPath() == ""; {
+	case !isAfter:
+	case t == reflect.TypeFor[time.Duration](), t.Kind() == reflect.String && t.PkgPath() == "":
+		if after == "" || after == "Seconds" {
+			return time.Second
+		}
+	case bare && (after == "Seconds" || after == "Secs" || after == "Sec"):
+		return time.Second
+	case bare && (after == "Ms" || after == "MS" || after == "Millis" || after == "Milliseconds"):
+		return time.Millisecond
+	}
+	return 0
 }
 
 // isHTTP reports whether t is a type of net/http, which is known by its name: to import the package

@@ -9,6 +9,7 @@ const (
 	inCode     kind = iota + 1 // a code of the rule's table
 	inHTTP                     // an HTTP status
 	inSeconds                  // how long to wait: seconds, or a time.Duration
+	inMillis                   // how long to wait: milliseconds
 	inHeader                   // an http.Header
 	inError                    // an error that says it all
 	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
@@ -20,7 +21,6 @@ const (
 	// The next need more than a code.
 	inConnect  // and whether the server said so
 	inKafka    // and whether the error passes
-	inGoogle   // an HTTP status, and reasons that say more
 	inRedis    // nowhere: the text is judged
 	inToken    // nowhere: errors of getting a token, which are about the caller's own credentials
 	inFacts    // Facts: an error of this module has read the response
@@ -29,11 +29,13 @@ const (
 	inMSSQL    // and a class of severity
 	inSQLite   // extended codes have the primary one in their lowest byte
 	inDynamoDB // reasons of a transaction that was canceled
+	inKerberos // nowhere: the text has a code
 )
 
 // A rule says what the errors of a type say. A path is names of fields with dots
 // between them, which may be unexported; of several paths, with a blank between
-// them, the first that exists counts.
+// them, the first that exists counts. [] is each element of a slice: the first that
+// means something counts.
 type rule struct {
 	pkg, name string // of the types: one or several with blanks between them. A path of a package is without major versions; no name is each type
 	kind      kind
@@ -55,7 +57,8 @@ var rules = []rule{
 	{"connectrpc.com/connect", "Error", inConnect, "code", &grpcCodes},
 	{"github.com/twitchtv/twirp", "twerr", inCode, "code", &twirpCodes},
 	{"cloud.google.com/go/bigquery", "Error", inCode, "Reason", &googleCodes},
-	{"google.golang.org/api/googleapi", "Error", inGoogle, "Code", &googleCodes},
+	{"google.golang.org/api/googleapi", "Error", inCode, "Errors[].Reason", &googleCodes},
+	{"google.golang.org/api/googleapi", "Error", inHTTP, "Code", nil},
 	{"golang.org/x/oauth2", "RetrieveError", inCode, "ErrorCode", &oauthCodes},
 	{"golang.org/x/oauth2", "RetrieveError", inToken, "", nil},
 	{"cloud.google.com/go/auth", "Error", inCode, "code", &oauthCodes},
@@ -90,10 +93,22 @@ var rules = []rule{
 	{"github.com/stripe/stripe-go", "Error", inCode, "Code", &stripeCodes},
 	{"github.com/stripe/stripe-go", "Error", inCode, "Type", &stripeCodes},
 	{"github.com/openai/openai-go/internal/apierror", "Error", inCode, "Code", &openaiCodes},
+	{"github.com/anthropics/anthropic-sdk-go/internal/apierror", "Error", inCode, "errorType", &anthropicCodes},
 	{"github.com/sashabaranov/go-openai", "APIError", inCode, "Code", &openaiCodes},
 	{"github.com/minio/minio-go", "ErrorResponse", inCode, "Code", &awsCodes},
-	{"github.com/aws/aws-sdk-go-v2/service/dynamodb/types", "TransactionCanceledException", inDynamoDB, "CancellationReasons", &awsCodes},
+	{"github.com/aws/aws-sdk-go-v2/service/dynamodb/types", "TransactionCanceledException", inDynamoDB, "CancellationReasons[].Code", &awsCodes},
 	{"github.com/Azure/azure-sdk-for-go/sdk/azcore/internal/exported", "ResponseError", inCode, "ErrorCode", &azureCodes},
+	{"github.com/alibabacloud-go/tea/tea github.com/alibabacloud-go/tea/dara", "SDKError", inCode, "Code", &alibabaCodes},
+	{"github.com/alibabacloud-go/darabonba-openapi/client", "AlibabaCloudError ClientError ServerError ThrottlingError", inCode, "Code", &alibabaCodes},
+	{"github.com/alibabacloud-go/darabonba-openapi/client", "AlibabaCloudError ClientError ServerError ThrottlingError", inMillis, "RetryAfter", nil},
+	{"github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors", "ServerError", inCode, "errorCode", &alibabaCodes},
+	{"github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors", "ServerError", inHTTP, "httpStatus", nil},
+	{"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common/errors", "TencentCloudSDKError", inCode, "Code", &tencentCodes},
+	{"github.com/oracle/oci-go-sdk/common", "servicefailure", inCode, "Code", &ociCodes},
+	{"github.com/hetznercloud/hcloud-go/hcloud", "Error", inCode, "Code", &hcloudCodes},
+	{"github.com/hetznercloud/hcloud-go/hcloud", "Error", inHTTP, "response.Response.StatusCode", nil},
+	{"github.com/google/go-containerregistry/pkg/v1/remote/transport", "Error", inCode, "Errors[].Code", &registryCodes},
+	{"github.com/influxdata/influxdb-client-go/api/http", "Error", inSeconds, "RetryAfter", nil},
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inCode, "ErrStatus.Reason", &kubernetesCodes},
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inHTTP, "ErrStatus.Code", nil},
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inSeconds, "ErrStatus.Details.RetryAfterSeconds", nil},
@@ -120,6 +135,7 @@ var rules = []rule{
 	{"github.com/sijms/go-ora/network", "OracleError", inCode, "ErrCode", &oracleCodes},
 	{"github.com/snowflakedb/gosnowflake", "SnowflakeError", inCode, "Number", &snowflakeCodes},
 	{"github.com/snowflakedb/gosnowflake", "SnowflakeError", inCode, "SQLState", &sqlstateCodes},
+	{"github.com/nakagami/firebirdsql", "FbError", inCode, "GDSCodes[]", &firebirdCodes},
 	{"github.com/nakagami/firebirdsql", "FbError", inCode, "SQLState", &sqlstateCodes},
 	{"github.com/vertica/vertica-sql-go", "VError", inCode, "SQLState", &sqlstateCodes},
 	{"github.com/couchbase/gocb github.com/couchbase/gocbcore", "KeyValueError", inCode, "StatusCode", &couchbaseCodes},
@@ -130,10 +146,16 @@ var rules = []rule{
 	{"github.com/jackc/pgx/pgconn github.com/jackc/pgconn", "ConnectError connectError", connecting, "", nil},
 	{"github.com/gocql/gocql github.com/apache/cassandra-gocql-driver", "", inCode, "errorFrame.code code", &cassandraCodes},
 	{"github.com/ClickHouse/clickhouse-go/lib/proto github.com/ClickHouse/ch-go", "Exception", inCode, "Code", &clickhouseCodes},
+	{"github.com/trinodb/trino-go-client/trino", "ErrTrino", inCode, "ErrorCode", &trinoCodes},
+	{"github.com/trinodb/trino-go-client/trino", "ErrTrino", inCode, "ErrorType", &trinotypeCodes},
 	{"github.com/neo4j/neo4j-go-driver/neo4j/db", "Neo4jError", inCode, "Code", &neo4jCodes},
 	{"net/textproto", "Error", inCode, "Code", &replyCodes},
 	{"github.com/emersion/go-imap", "Error", inCode, "Code", &imapCodes},
 	{"github.com/emersion/go-smtp", "SMTPError", inCode, "Code", &replyCodes},
+	{"github.com/jcmturner/gokrb5/messages", "KRBError", inCode, "ErrorCode", &kerberosCodes},
+	{"github.com/jcmturner/gokrb5/krberror", "Krberror", inKerberos, "", &kerberosCodes},
+	{"github.com/jcmturner/gokrb5/krberror", "Krberror", inCode, "RootCause", &krberrorCodes},
+	{"github.com/hirochachacha/go-smb2 github.com/cloudsoda/go-smb2", "ResponseError", inCode, "Code", &ntstatusCodes},
 	{"github.com/go-ldap/ldap", "Error", inCode, "ResultCode", &ldapCodes},
 	{"net/http golang.org/x/net/http2", "http2StreamError http2GoAwayError StreamError GoAwayError", inCode, "Code ErrCode", &http2Codes},
 	{"github.com/apache/thrift/lib/go/thrift", "tTransportException", inCode, "typeId", &thriftCodes},

@@ -84,9 +84,10 @@ func generate() (map[string][]byte, error) {
 
 // A vendor is what is known of one: rows of all its parts.
 type vendor struct {
-	rows  []oracle.Row
-	facts map[string]byte // by code
-	under []*oracle.Table
+	rows     []oracle.Row
+	facts    map[string]byte // by code
+	under    []*oracle.Table
+	database bool
 }
 
 // add adds the rows of a part.
@@ -105,7 +106,8 @@ func (v *vendor) add(part *oracle.Table) error {
 			v.facts[r.Code] = encode(f)
 		}
 	}
-	if part.Under != "" {
+	v.database = v.database || part.Database
+	if part.Under != "" && part.Alone == "" {
 		v.under = append(v.under, part)
 	}
 	return nil
@@ -238,6 +240,9 @@ func (v *vendor) steps() []step {
 // write writes v as a table.
 func (v *vendor) write(b *bytes.Buffer, name string) error {
 	fmt.Fprintf(b, "\t%sCodes = table{\n", name)
+	if v.database {
+		b.WriteString("\t\tdatabase: true,\n")
+	}
 	if oracle.OfNumbers(v.rows) {
 		steps := v.steps()
 		b.WriteString("\t\tsteps: []int32{")

@@ -21,6 +21,8 @@ type Table struct {
 	Name                           string // of the file, without .tsv
 	Source, Version, Licence, Date string
 	Under                          string // the table that decides if this one does not, such as "http": the first word of a row's Name is its code there
+	Alone                          string // a type that has the code without what is under it, such as "bigquery.Error"
+	Database                       bool   // the codes are a database's
 	Rows                           []Row
 }
 
@@ -108,12 +110,16 @@ func (r Row) Numbers() (from, to int32, ok bool) {
 	if i := strings.IndexByte(r.Code[1:], '-'); i >= 0 { // not the sign
 		first, last = r.Code[:i+1], r.Code[i+2:]
 	}
-	a, err := strconv.ParseInt(first, 0, 32)
-	if err != nil {
-		return 0, 0, false
-	}
-	b, err := strconv.ParseInt(last, 0, 32)
-	return int32(a), int32(b), err == nil && a <= b
+	a, ok := parseNumber(first)
+	b, okToo := parseNumber(last)
+	return a, b, ok && okToo && a <= b
+}
+
+// parseNumber returns a number of 32 bits. One that has a sign only as an int32, as a status of
+// Windows has, is one.
+func parseNumber(s string) (int32, bool) {
+	n, err := strconv.ParseInt(s, 0, 64)
+	return int32(n), err == nil && -1<<31 <= n && n < 1<<32
 }
 
 // Tables returns all tables, by name.
@@ -156,7 +162,10 @@ func parse(name, text string) (*Table, error) {
 				t.Source, t.Version, t.Licence, t.Date = strings.Join(parts[:n-3], "; "), parts[n-3], parts[n-2], parts[n-1]
 			} else if under, ok := strings.CutPrefix(comment, "under: "); ok {
 				t.Under = under
+			} else if alone, ok := strings.CutPrefix(comment, "alone: "); ok {
+				t.Alone = alone
 			}
+			t.Database = t.Database || comment == "a database"
 			continue
 		}
 		if i == 0 {
@@ -175,6 +184,9 @@ func parse(name, text string) (*Table, error) {
 		}
 		if seen[r.Code] {
 			return nil, fmt.Errorf("line %d: %s stands twice", i+1, r.Code)
+		}
+		if f, _ := r.Facts(); f.RolledBack && !t.Database {
+			return nil, fmt.Errorf("line %d: only a database rolls back, and no line says # a database", i+1)
 		}
 		seen[r.Code] = true
 		t.Rows = append(t.Rows, r)
