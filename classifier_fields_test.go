@@ -58,7 +58,9 @@ type (
 		StatusCode int
 		RetryAfter Number
 	}
-	AfterAlone struct{ RetryAfter int64 }
+	AfterAlone struct{ RetryAfterSeconds int64 }
+	AfterMs    struct{ RetryAfterMs *int64 }
+	AfterBare  struct{ RetryAfter *int64 }
 	Text       struct{ StatusCode string }
 	Validation struct {
 		Code   int
@@ -96,6 +98,8 @@ func (AfterPointer) Error() string { return "x" }
 func (AfterSeconds) Error() string { return "x" }
 func (AfterNumber) Error() string  { return "x" }
 func (AfterAlone) Error() string   { return "x" }
+func (AfterMs) Error() string      { return "x" }
+func (AfterBare) Error() string    { return "x" }
 func (Text) Error() string         { return "x" }
 func (Validation) Error() string   { return "x" }
 func (Unexpected) Error() string   { return "x" }
@@ -185,7 +189,7 @@ func (byOther) Conflict(int)        {}
 func (byOther) Unavailable() string { return "" }
 
 func TestFieldsOfErrors(t *testing.T) {
-	status, second := 503, time.Second
+	status, second, ms, centuries := 503, time.Second, int64(2000), int64(math.MaxInt64)
 	header := http.Header{"Retry-After": {"7"}}
 	limit := http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"9"}}
 	over := http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"0"}}
@@ -235,6 +239,9 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"too many seconds", AfterSeconds{429, math.MaxUint64, nil}, throttled, math.MaxInt64},
 		{"a number of who knows what", AfterNumber{429, 3}, throttled, 0},
 		{"a wait alone", AfterAlone{3}, transient, 3 * second},
+		{"milliseconds", AfterMs{&ms}, transient, 2 * second},
+		{"too many milliseconds", AfterMs{&centuries}, transient, math.MaxInt64 / 1_000_000 * 1_000_000},
+		{"a number without a unit", AfterBare{&ms}, unknown, 0},
 		{"a text", Text{"503"}, unknown, 0},
 		{"Code and Status of a validation error", Validation{404, 404}, unknown, 0},
 		{"Actual beside what was expected", &Unexpected{[]int{200}, 404, nil}, permanent, 0},

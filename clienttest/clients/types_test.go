@@ -14,6 +14,7 @@ import (
 	chproto "github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/IBM/sarama"
+	alibaba "github.com/alibabacloud-go/darabonba-openapi/v2/client"
 	cassandra "github.com/apache/cassandra-gocql-driver/v2"
 	avast "github.com/avast/retry-go/v4"
 	"github.com/aws/smithy-go"
@@ -32,6 +33,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gorilla/websocket"
 	consul "github.com/hashicorp/consul/api"
+	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
 	mssql "github.com/microsoft/go-mssqldb"
 	graph "github.com/microsoft/kiota-abstractions-go"
 	"github.com/minio/minio-go/v7"
@@ -95,7 +97,7 @@ func byGit(code int) error {
 // The types of errors that DefaultClassifier knows by name have the fields by which it
 // knows them.
 func TestTypes(t *testing.T) {
-	second := time.Second
+	second, badRequest, throttling, afterMs := time.Second, 400, "Throttling.User", int64(2000)
 	limited := &http.Response{StatusCode: 403, Header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1"}}}
 	for i, tt := range []struct {
 		err  error
@@ -119,6 +121,8 @@ func TestTypes(t *testing.T) {
 		{&github.RateLimitError{Response: limited}, throttled, second},
 		{&github.AbuseRateLimitError{Response: &http.Response{StatusCode: 403}, RetryAfter: &second}, throttled, second},
 		{&github.ErrorResponse{Response: &http.Response{StatusCode: 404}}, permanent, 0},
+		{&alibaba.ThrottlingError{StatusCode: &badRequest, Code: &throttling, RetryAfter: &afterMs}, throttled, 2 * second}, // of milliseconds
+		{&influxhttp.Error{StatusCode: 429, RetryAfter: 2}, throttled, 2 * second},
 		{byGoogle(403, "rateLimitExceeded"), throttled, 0},
 		{byGoogle(403, "userRateLimitExceeded"), throttled, 0},
 		{fmt.Errorf("list: %w", byGoogle(403, "rateLimitExceeded")), throttled, 0},

@@ -10,11 +10,14 @@ import (
 	"net/url"
 	"strings"
 
+	"cloud.google.com/go/auth"
 	"cloud.google.com/go/bigquery"
 	openapi "github.com/alibabacloud-go/darabonba-openapi/v2/client"
 	"github.com/alibabacloud-go/tea/dara"
 	"github.com/alibabacloud-go/tea/tea"
 	aliyun "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	dynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 	oci "github.com/oracle/oci-go-sdk/v65/common"
@@ -63,6 +66,17 @@ func init() {
 			{"tencentcloud-sdk-go", func(s sample) error { return tencent.NewTencentCloudSDKError(s.code, "x", "1") }},
 		}},
 	})
+	also("aws", client{"DynamoDB's transactions", func(s sample) error {
+		if s.row.Code != "TransactionConflictException" {
+			return nil
+		}
+		return &dynamodb.TransactionCanceledException{CancellationReasons: []dynamodb.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+	}})
+	also("oauth", client{"auth", func(s sample) error {
+		e := &auth.Error{Response: response(400)}
+		setHidden(e, "code", s.code)
+		return e
+	}})
 	also("google", client{"bigquery", func(s sample) error { return &bigquery.Error{Reason: s.code} }})
 }
 

@@ -61,6 +61,7 @@ import (
 	"github.com/opensearch-project/opensearch-go/v4"
 	"github.com/pkg/sftp"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	legacy "github.com/sashabaranov/go-openai"
@@ -339,6 +340,9 @@ var vendors = map[string]vendor{
 	}},
 	"tlsalert": {clients: []client{
 		{"crypto/tls", func(s sample) error { return &net.OpError{Op: "remote error", Err: tls.AlertError(s.number)} }},
+		{"quic-go", func(s sample) error {
+			return &quic.TransportError{ErrorCode: 0x100 + quic.TransportErrorCode(s.number)}
+		}},
 	}},
 	"twilio": {clients: []client{
 		{"twilio-go", func(s sample) error { return &twilio.TwilioRestError{Code: s.number, Status: s.status} }},

@@ -1,0 +1,102 @@
+package oracle_test
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A typ is a type of errors.
+type typ struct{ pkg, name string }
+
+// rules returns the types of each rule of types.go that has a table.
+func rules(t *testing.T) (all [][]typ) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/clienterr/types.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || len(lit.Elts) != 5 {
+			return true
+		}
+		if id, ok := lit.Elts[4].(*ast.Ident); ok && id.Name == "nil" {
+			return true
+		}
+		words := func(i int) []string {
+			text, err := strconv.Unquote(lit.Elts[i].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Split(text, " ")
+		}
+		var types []typ
+		for _, pkg := range words(0) {
+			for _, name := range words(1) {
+				types = append(types, typ{pkg, name})
+			}
+		}
+		all = append(all, types)
+		return true
+	})
+	return all
+}
+
+// made adds the types of err's tree to seen, and their packages.
+func made(seen map[typ]bool, err error) {
+	if err == nil {
+		return
+	}
+	of := reflect.TypeOf(err)
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	var parts []string
+	for part := range strings.SplitSeq(of.PkgPath(), "/") {
+		if _, err := strconv.Atoi(strings.TrimPrefix(part, "v")); err != nil || part == "v1" {
+			parts = append(parts, part)
+		}
+	}
+	pkg := strings.Join(parts, "/")
+	seen[typ{pkg, of.Name()}], seen[typ{pkg, ""}] = true, true
+	if e, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range e.Unwrap() {
+			made(seen, err)
+		}
+	}
+	made(seen, errors.Unwrap(err))
+}
+
+// TestRulesHaveClients checks that each rule with a table has a client that makes an error of one
+// of its types. The others are older or newer names of the same.
+func TestRulesHaveClients(t *testing.T) {
+	seen := map[typ]bool{
+		{"github.com/mattn/go-sqlite3", "Error"}: true, // servertest/sql has its drivers
+		{"modernc.org/sqlite", "Error"}:          true,
+	}
+	names, tables := byVendor(t)
+	for _, name := range names {
+		for _, all := range samples(t, tables[name]) {
+			for _, s := range all {
+				for _, c := range vendors[name].clients {
+					made(seen, c.make(s))
+				}
+			}
+		}
+	}
+	all := rules(t)
+	if len(all) < 80 {
+		t.Errorf("types.go has %d rules with a table", len(all))
+	}
+	for _, types := range all {
+		if !slices.ContainsFunc(types, func(r typ) bool { return seen[r] }) {
+			t.Errorf("no client makes an error of a rule for %v", types)
+		}
+	}
+}
