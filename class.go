@@ -35,7 +35,7 @@ func classOf(f facts, lasting bool) Class {
 // error.
 type opinion struct {
 	facts     facts
-	otherwise Class // the class if no error decides
+	otherwise facts // if no error decides
 }
 
 // add returns what two errors say, of which the first wraps the second.
@@ -44,7 +44,7 @@ func (o opinion) add(below opinion) opinion {
 }
 
 // decided returns the facts of all errors that have been visited.
-func (o opinion) decided() facts { return cmp.Or(o.facts, facts(o.otherwise)) }
+func (o opinion) decided() facts { return cmp.Or(o.facts, o.otherwise) }
 
 // judge judges the errors of one tree by the rules of DefaultClassifier, for which there
 // are no marks.
@@ -107,20 +107,20 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 	return opinion{j.joined(n.Joined, at), otherwise(err, says)}, at, n.One
 }
 
-// otherwise returns the class of err if no error decides. says is what err says.
-func otherwise(err error, says saying) Class {
+// otherwise returns what err means if no error decides. says is what err says.
+func otherwise(err error, says saying) facts {
 	switch {
 	case timedOut(err):
-		return TimedOut
-	case says.Hint != 0:
-		return Transient
+		return facts(TimedOut)
+	case says.Hint != 0 && Class(says.Guess.Class()) != Throttled:
+		return facts(Transient)
 	}
-	return Unknown
+	return says.Guess
 }
 
-// stronger returns which of two such classes to use. A timeout says more than a wait.
-func stronger(a, b Class) Class {
-	if b == TimedOut {
+// stronger returns which of two such facts to use. A timeout says more than a wait, and than words.
+func stronger(a, b facts) facts {
+	if Class(b.Class()) == TimedOut {
 		return b
 	}
 	return cmp.Or(a, b)

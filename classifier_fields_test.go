@@ -520,6 +520,7 @@ func (f Facts) Is(x Facts) bool { return f&x != 0 }
 
 type Answer struct {
 	Facts
+	Guess  Facts
 	Status int
 	Hint   time.Duration
 	Timed  bool
@@ -536,7 +537,7 @@ func Of(reflect.Type) *Type                  { return nil }
 func (*Type) Read(error, bool) (a Answer)    { return a }
 func Service(error) string                   { return "" }
 func Code(error, string) Facts               { return 0 }
-func Status(int, bool) Facts                 { return 0 }
+func (Answer) OfStatus() Facts               { return 0 }
 func Alert(uint64) Facts                     { return 0 }
 func Refused(string) Facts                   { return 0 }
 func Text(string) Facts                      { return 0 }

@@ -130,7 +130,7 @@ func factsOf(err error, says saying) facts {
 	}) {
 		return code
 	}
-	return clienterr.Status(says.Status, says.Hint != 0 || says.Timed)
+	return says.OfStatus()
 }
 
 type asksWait interface {

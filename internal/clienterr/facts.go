@@ -95,19 +95,28 @@ const (
 func (t *table) look(h hash, n int, word string) (f Facts, how found) {
 	for i := 0; ; i++ {
 		if n+i < 64 && t.beginnings>>(n+i)&1 != 0 {
-			if at, ok := slices.BinarySearch(t.words, uint32(h.add("*"))); ok {
-				f, how = Facts(t.facts[at]), begun // a longer one may follow
+			if g, ok := t.at(h.add("*")); ok {
+				f, how = g, begun // a longer one may follow
 			}
 		}
 		if i == len(word) {
 			break
 		}
-		h = h.add(word[i : i+1])
+		h = h.addByte(word[i])
 	}
-	if at, ok := slices.BinarySearch(t.words, uint32(h)); ok {
-		return Facts(t.facts[at]), whole
+	if g, ok := t.at(h); ok {
+		return g, whole
 	}
 	return f, how
+}
+
+// at returns the facts of the text that has the hash h.
+func (t *table) at(h hash) (f Facts, ok bool) {
+	i, ok := slices.BinarySearch(t.words, uint32(h))
+	if !ok {
+		return 0, false
+	}
+	return Facts(t.facts[i]), true
 }
 
 // A hash is FNV-1a with 32 bits, as of package hash/fnv.
@@ -117,7 +126,9 @@ const noHash hash = 2166136261
 
 func (h hash) add(s string) hash {
 	for i := range len(s) {
-		h = (h ^ hash(s[i])) * 16777619
+		h = h.addByte(s[i])
 	}
 	return h
 }
+
+func (h hash) addByte(c byte) hash { return (h ^ hash(c)) * 16777619 }

@@ -5,50 +5,106 @@ import (
 	"strings"
 )
 
-// A method is one, or several, that say what an error means.
-type method struct {
-	of   reflect.Type
-	read func(error) (f Facts, status int) // both 0 if it does not decide
+// Methods that say what an error means, in the order in which they are called: an error may have
+// several.
+const (
+	ofMongo uint8 = iota
+	ofSafeToRetry
+	ofErrorCode
+	ofOrigErr
+	ofSQLState
+	ofField
+	ofNumber
+	ofRetryable
+	ofRetryableError
+	ofStatusCode
+	ofHTTPStatusCode
+	ofGetStatusCode
+	ofGetHTTPStatusCode
+	ofHTTPStatus
+	ofSwagger
+)
+
+// methods are types with these methods. askMethod calls them.
+var methods = [...]reflect.Type{
+	ofMongo:             reflect.TypeFor[mongoError](),
+	ofSafeToRetry:       reflect.TypeFor[safeToRetry](),
+	ofErrorCode:         reflect.TypeFor[coder](),
+	ofOrigErr:           reflect.TypeFor[awserr](),
+	ofSQLState:          reflect.TypeFor[sqlStater](),
+	ofField:             reflect.TypeFor[fielder](),
+	ofNumber:            reflect.TypeFor[numberer](),
+	ofRetryable:         reflect.TypeFor[interface{ Retryable() bool }](),
+	ofRetryableError:    reflect.TypeFor[interface{ RetryableError() bool }](),
+	ofStatusCode:        reflect.TypeFor[interface{ StatusCode() int }](),
+	ofHTTPStatusCode:    reflect.TypeFor[interface{ HTTPStatusCode() int }](),
+	ofGetStatusCode:     reflect.TypeFor[interface{ GetStatusCode() int }](),
+	ofGetHTTPStatusCode: reflect.TypeFor[interface{ GetHTTPStatusCode() int }](),
+	ofHTTPStatus:        reflect.TypeFor[interface{ HTTPStatus() int }](),
+	ofSwagger:           reflect.TypeFor[swagger](),
 }
 
-// methods are in the order in which they are called: an error may have several.
-var methods = [...]method{
-	{reflect.TypeFor[mongoError](), func(err error) (Facts, int) { return judgeMongo(err.(mongoError)), 0 }},
-	{reflect.TypeFor[interface{ SafeToRetry() bool }](), func(err error) (f Facts, status int) {
+// askMethod calls a method of err. Facts and status are 0 if it does not decide.
+func askMethod(method uint8, err error) (f Facts, status int) {
+	switch e := err; method {
+	case ofMongo:
+		f = judgeMongo(e.(mongoError))
+	case ofSafeToRetry:
 		switch {
-		case !err.(interface{ SafeToRetry() bool }).SafeToRetry():
+		case !e.(safeToRetry).SafeToRetry():
 		case reflect.TypeOf(err).String() == "*pgconn.connLockError":
 			f = Facts(Transient) // pgx returns this error also after a statement whose answer was lost
 		default:
 			f = Facts(Unprocessed)
 		}
-		return f, 0
-	}},
-	{reflect.TypeFor[coder](), func(err error) (Facts, int) { return awsCodes.word("", err.(coder).ErrorCode()), 0 }},
-	{reflect.TypeFor[sqlStater](), func(err error) (Facts, int) { return SQLState(err.(sqlStater).SQLState(), err), 0 }},
-	{reflect.TypeFor[interface{ ErrorCode() int }](), func(err error) (Facts, int) {
-		return jsonrpcCodes.number(int64(err.(interface{ ErrorCode() int }).ErrorCode())), 0
-	}},
-	{reflect.TypeFor[interface{ Retryable() bool }](), func(err error) (Facts, int) {
-		return retryable(err.(interface{ Retryable() bool }).Retryable()), 0
-	}},
-	{reflect.TypeFor[interface{ RetryableError() bool }](), func(err error) (Facts, int) {
-		return retryable(err.(interface{ RetryableError() bool }).RetryableError()), 0
-	}},
-	{reflect.TypeFor[interface{ StatusCode() int }](), func(err error) (Facts, int) {
-		return 0, err.(interface{ StatusCode() int }).StatusCode()
-	}},
-	{reflect.TypeFor[interface{ HTTPStatusCode() int }](), func(err error) (Facts, int) {
-		return 0, err.(interface{ HTTPStatusCode() int }).HTTPStatusCode()
-	}},
-	{reflect.TypeFor[interface{ GetStatusCode() int }](), func(err error) (Facts, int) {
-		return 0, err.(interface{ GetStatusCode() int }).GetStatusCode()
-	}},
+	case ofErrorCode:
+		f = awsCodes.word("", e.(coder).ErrorCode())
+	case ofOrigErr:
+		f = awsCodes.word("", e.(awserr).Code())
+	case ofSQLState:
+		f = SQLState(e.(sqlStater).SQLState(), err)
+	case ofField:
+		f = SQLState(e.(fielder).Field('C'), err)
+	case ofNumber:
+		f = jsonrpcCodes.number(int64(e.(numberer).ErrorCode()))
+	case ofRetryable:
+		f = retryable(e.(interface{ Retryable() bool }).Retryable())
+	case ofRetryableError:
+		f = retryable(e.(interface{ RetryableError() bool }).RetryableError())
+	case ofStatusCode:
+		status = e.(interface{ StatusCode() int }).StatusCode()
+	case ofHTTPStatusCode:
+		status = e.(interface{ HTTPStatusCode() int }).HTTPStatusCode()
+	case ofGetStatusCode:
+		status = e.(interface{ GetStatusCode() int }).GetStatusCode()
+	case ofGetHTTPStatusCode:
+		status = e.(interface{ GetHTTPStatusCode() int }).GetHTTPStatusCode()
+	case ofHTTPStatus:
+		status = e.(interface{ HTTPStatus() int }).HTTPStatus()
+	case ofSwagger:
+		status = e.(swagger).Code()
+	}
+	return f, status
 }
 
 type (
-	coder     = interface{ ErrorCode() string }
-	sqlStater = interface{ SQLState() string }
+	safeToRetry = interface{ SafeToRetry() bool }
+	coder       = interface{ ErrorCode() string }
+	sqlStater   = interface{ SQLState() string }
+	fielder     = interface{ Field(byte) string } // of bun's and go-pg's errors: C is the SQLSTATE
+	numberer    = interface{ ErrorCode() int }
+
+	// awserr is what errors of version 1 of AWS's SDK have, and of those made after it.
+	awserr = interface {
+		Code() string
+		OrigErr() error
+	}
+
+	// swagger is what errors have that go-swagger has generated.
+	swagger = interface {
+		Code() int
+		IsClientError() bool
+	}
 
 	// operation is what smithy's OperationError has: the name of an AWS service.
 	operation = interface {
@@ -59,12 +115,7 @@ type (
 )
 
 // Methods are the types with methods that are called. An error may show them by its method As.
-var Methods = func() (all []reflect.Type) {
-	for _, m := range methods {
-		all = append(all, m.of)
-	}
-	return append(all, reflect.TypeFor[operation]())
-}()
+var Methods = append(methods[:len(methods):len(methods)], reflect.TypeFor[operation]())
 
 func retryable(yes bool) Facts {
 	if yes {
@@ -169,9 +220,9 @@ func judgeMongo(e mongoError) (f Facts) {
 		e.HasErrorLabel("RetryableError"), e.HasErrorLabel("NetworkError"):
 		return Facts(Transient)
 	}
-	for i, from := range mongoCodes.steps[:len(mongoCodes.steps)-1] { // not all versions of the driver say which codes it has
+	for i := range max(len(mongoCodes.steps)-1, 0) { // not all versions of the driver say which codes it has
 		facts := Facts(mongoCodes.facts[i])
-		for code := from; f.Class() < facts.Class() && code < mongoCodes.steps[i+1]; code++ {
+		for code := mongoCodes.steps[i]; f.Class() < facts.Class() && code < mongoCodes.steps[i+1]; code++ {
 			if e.HasErrorCode(int(code)) {
 				f = facts
 			}

@@ -1,7 +1,6 @@
 package clienterr
 
 import (
-	"iter"
 	"math"
 	"reflect"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 // Answer is what a single error says.
 type Answer struct {
 	Facts                // by a code, a method or the type; 0 if there is none, or it means nothing
+	Guess  Facts         // by words of a type that nobody has listed; they count if no error of the tree has Facts or a Status
 	Status int           // an HTTP status from 400 to 599, 0 if there is none. Facts go before it
 	Hint   time.Duration // how long the server asks to wait; hint.Now for a retry at once; 0 if it does not ask
 	Timed  bool          // a header names the time of a retry, which may be now
@@ -28,13 +28,19 @@ type Type struct {
 	Names    bool // it names the service of AWS that an error within it comes from: see Service
 	Alone    bool // its errors hold no others: see errtree.Alone
 
-	kind     kind      // tooMany, blamed, inRedis, inToken or inDynamoDB
-	methods  []*method // that are called
-	database bool      // its errors are a database's
-	facts    Facts     // by its name, or that of a method that is not called
+	kind     kind    // tooMany, blamed, inRedis, inToken or inDynamoDB
+	methods  []uint8 // of methods, that are called
+	database bool    // its errors are a database's
+	facts    Facts   // by its name, or that of a method that is not called
 
 	codes        []coded
 	inner, reset path
+
+	// Of types that nobody has listed.
+	open  bool
+	words []coded
+	shown []path // of numbers that are a status if the text says so
+	again []path // of true, if the call may be repeated
 
 	// Of several paths the first with a value counts.
 	status []path
@@ -105,6 +111,9 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 			k.readHeader(&a, reflect.ValueOf(err))
 		}
 	}
+	if k.open && fields && a.Facts == 0 {
+		k.guess(&a, err)
+	}
 	return a
 }
 
@@ -114,7 +123,7 @@ func (k *Type) ask(err error) (f Facts, status int) {
 		return redisText(err.Error()), 0
 	}
 	for _, m := range k.methods {
-		if f, status = m.read(err); f != 0 || status != 0 {
+		if f, status = askMethod(m, err); f != 0 || status != 0 {
 			break
 		}
 	}
@@ -161,31 +170,27 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 // factsOf returns what the code of v means: of several the first that means something. status
 // is what v's error has beside it, or 0.
 func (c *coded) factsOf(v reflect.Value, status int) (f Facts) {
-	switch c.kind {
-	case inDynamoDB:
-		return canceled(c.values(v))
-	case inKerberos:
+	if c.kind == inKerberos {
 		return c.table.number(kerberosCode(errorText(v)))
 	}
-	for code := range c.values(v) {
-		if f = c.fact(code, v, status); f != 0 {
+	at := value(c.path.of(v))
+	if c.each == nil {
+		return c.fact(at, v, status)
+	}
+	if c.kind == inDynamoDB {
+		f = Facts(Permanent)
+	}
+	for i := 0; at.IsValid() && i < at.Len(); i++ {
+		code := value(c.each.of(at.Index(i)))
+		if c.kind == inDynamoDB {
+			if f = canceled(f, text(code)); f.Is(Blames) {
+				break
+			}
+		} else if f = c.fact(code, v, status); f != 0 {
 			break
 		}
 	}
 	return f
-}
-
-// values yields the codes of v.
-func (c *coded) values(v reflect.Value) iter.Seq[reflect.Value] {
-	return func(yield func(reflect.Value) bool) {
-		at := c.path.of(v)
-		if c.each == nil {
-			yield(value(at))
-			return
-		}
-		for i := 0; at.IsValid() && i < at.Len() && yield(value(c.each.of(at.Index(i)))); i++ {
-		}
-	}
 }
 
 // fact returns what one code of v means.
@@ -204,6 +209,9 @@ func (c *coded) fact(code, v reflect.Value, status int) Facts {
 	}
 	if !code.IsValid() {
 		return 0
+	}
+	if c.kind == inWords {
+		return phrases(nameOf(code))
 	}
 	if !code.CanInt() && !code.CanUint() {
 		return c.table.besideStatus(status, text(code))
@@ -226,11 +234,7 @@ func (c *coded) fact(code, v reflect.Value, status int) Facts {
 			return Facts(Permanent)
 		}
 	case inMySQL:
-		if also.Kind() == reflect.Array && also.Len() == 5 {
-			var state [5]byte
-			reflect.Copy(reflect.ValueOf(state[:]), also)
-			return sqlstateCodes.word("", string(state[:]))
-		}
+		return sqlstateCodes.word("", text(also))
 	case inMSSQL: // errors that the user can correct
 		if class := number(also); 11 <= class && class <= 16 {
 			return Facts(Permanent)
@@ -250,21 +254,17 @@ func (t *table) besideStatus(status int, code string) Facts {
 	return t.word(string(strconv.AppendInt(digits[:0], int64(status), 10)), code)
 }
 
-// canceled judges why DynamoDB has canceled a transaction: each of its items has a reason.
-// If all that stood in the way is another transaction or the load, it may work later.
-func canceled(reasons iter.Seq[reflect.Value]) Facts {
-	class := Permanent
-	for reason := range reasons {
-		switch text(reason) {
-		case "", "None", "TransactionConflict":
-			class = max(class, Transient)
-		case "ThrottlingError", "ProvisionedThroughputExceeded":
-			class = Throttled
-		default:
-			return Facts(Permanent) | Blames
-		}
+// canceled judges why DynamoDB has canceled a transaction: each of its items has a reason, and f is
+// what those before this one mean. If all that stood in the way is another transaction or the
+// load, it may work later.
+func canceled(f Facts, reason string) Facts {
+	switch reason {
+	case "", "None", "TransactionConflict":
+		return max(f, Facts(Transient))
+	case "ThrottlingError", "ProvisionedThroughputExceeded":
+		return Facts(Throttled)
 	}
-	return Facts(class)
+	return Facts(Permanent) | Blames
 }
 
 func (k *Type) statusOf(v reflect.Value) int {
@@ -304,7 +304,7 @@ func (k *Type) waitOf(v reflect.Value) time.Duration {
 func (k *Type) headerOf(v reflect.Value) hint.Header {
 	for _, p := range k.header {
 		field := p.of(v)
-		if !field.IsValid() || !field.CanInterface() || field.IsZero() {
+		if !field.IsValid() || !field.CanInterface() || field.Kind() == reflect.Map && field.Len() == 0 || isNil(field) {
 			continue
 		}
 		switch h := field.Interface().(type) {
@@ -315,6 +315,11 @@ func (k *Type) headerOf(v reflect.Value) hint.Header {
 		}
 	}
 	return nil
+}
+
+// isNil reports whether v is a nil pointer or interface.
+func isNil(v reflect.Value) bool {
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil()
 }
 
 // readHeader reads how long the server asks to wait, and headers that overrule the
@@ -408,12 +413,29 @@ func number(v reflect.Value) int64 {
 	return 0
 }
 
-// text returns "" for what is no string.
+// text returns "" for what is neither a string nor five bytes.
 func text(v reflect.Value) string {
-	if v.Kind() == reflect.String {
+	switch {
+	case v.Kind() == reflect.String:
 		return v.String()
+	case (v.Kind() == reflect.Array || v.Kind() == reflect.Slice) && v.Type().Elem().Kind() == reflect.Uint8 && v.Len() == 5:
+		var b [5]byte // a SQLSTATE
+		for i := range b {
+			b[i] = byte(v.Index(i).Uint())
+		}
+		return string(b[:])
 	}
 	return ""
+}
+
+// nameOf returns the text of v, or the name that a number has.
+func nameOf(v reflect.Value) string {
+	if v.CanInterface() && v.Kind() != reflect.String {
+		if s, ok := v.Interface().(interface{ String() string }); ok {
+			return s.String()
+		}
+	}
+	return text(v)
 }
 
 func isTrue(v reflect.Value) bool { return v.Kind() == reflect.Bool && v.Bool() }

@@ -11,13 +11,13 @@ import (
 
 // resolve finds out how to read errors of type t, for which there are these rules.
 func resolve(t reflect.Type, rules []*rule) *Type {
-	k := &Type{Alone: errtree.Alone(t), Names: t.Implements(reflect.TypeFor[operation]()), database: t.Implements(reflect.TypeFor[sqlStater]())}
+	k := &Type{Alone: errtree.Alone(t), Names: t.Implements(reflect.TypeFor[operation]()), database: t.Implements(reflect.TypeFor[sqlStater]()) || t.Implements(reflect.TypeFor[fielder]())}
 	if t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
 		k.kind = inRedis
 	}
 	for i := range methods {
-		if t.Implements(methods[i].of) {
-			k.methods = append(k.methods, &methods[i])
+		if t.Implements(methods[i]) {
+			k.methods = append(k.methods, uint8(i))
 		}
 	}
 	for _, m := range markers {
@@ -25,18 +25,19 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 			k.facts = m.facts
 		}
 	}
+	k.open = len(rules) == 0 && isOpen(t)
 	k.findFields(t)
 	for _, r := range rules {
 		k.apply(r, t)
 	}
-	if !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.status == nil && k.after == nil && k.facts == 0 {
+	if !k.open && !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.status == nil && k.after == nil && k.facts == 0 {
 		return nil
 	}
 	return k
 }
 
 // also are the fields that a kind needs beside that of the code.
-var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inMySQL: "SQLState", inMSSQL: "Class", inKerberos: ""}
+var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inMySQL: "SQLState", inMSSQL: "Class", inWords: ""}
 
 // apply replaces what any type may have by what r says. If r's path does not exist in
 // t, apply changes nothing.
@@ -81,13 +82,13 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 }
 
 // firstPath returns the first of several paths that exists in t.
-func firstPath(t reflect.Type, paths string) path {
-	for names := range strings.SplitSeq(paths, " ") {
-		if p := follow(t, names); p != nil {
-			return p
-		}
+func firstPath(t reflect.Type, paths string) (p path) {
+	for more := true; more && p == nil; {
+		var names string
+		names, paths, more = strings.Cut(paths, " ")
+		p = follow(t, names)
 	}
-	return nil
+	return p
 }
 
 // eachPath returns the path that names say in each element of the slice at p in t, or nil if it
@@ -108,25 +109,26 @@ func eachPath(t reflect.Type, p path, names string) path {
 // follow returns the path that names say, or nil if it does not exist in t.
 func follow(t reflect.Type, names string) path {
 	p := path{}
-	if names == "." {
-		return p
-	}
-	for name := range strings.SplitSeq(names, ".") {
-		f, ok := fieldOf(t, name)
-		if !ok {
+	for more := names != "."; more; {
+		var name string
+		name, names, more = strings.Cut(names, ".")
+		at, in := fieldOf(t, name)
+		if in == nil {
 			return nil
 		}
-		p, t = append(p, f.Index...), f.Type
+		p, t = append(p, at...), in
 	}
 	return p
 }
 
-// fieldOf returns a field of the struct that t is or points to.
-func fieldOf(t reflect.Type, name string) (field reflect.StructField, ok bool) {
+// fieldOf returns the path to a field of the struct that t is or points to, and the field's type, or
+// nil.
+func fieldOf(t reflect.Type, name string) (path, reflect.Type) {
 	if t = pointed(t); t.Kind() != reflect.Struct {
-		return field, false
+		return nil, nil
 	}
-	return t.FieldByName(name)
+	f, _ := t.FieldByName(name)
+	return f.Index, f.Type
 }
 
 // pointed returns t, or the type that t points to.
@@ -137,56 +139,82 @@ func pointed(t reflect.Type) reflect.Type {
 	return t
 }
 
-// findFields finds what errors of any type may have in fields, those of embedded structs as well.
+// findFields finds what errors of any type may have in fields, those of embedded structs as well,
+// which come last.
 func (k *Type) findFields(t reflect.Type) {
-	if t = pointed(t); t.Kind() != reflect.Struct {
-		return
+	var statuses, headers []path // of responses: they count after those of a field, and before
+	type structure struct {
+		of reflect.Type
+		at path
+		in bool // a part, for codes in words alone
 	}
-	for _, f := range reflect.VisibleFields(t) {
-		switch {
-		case !f.IsExported():
-		case f.Name == "Actual" && isInteger(f.Type): // gophercloud's and mailgun-go's
-			if expected, ok := fieldOf(t, "Expected"); ok && expected.Type == reflect.TypeFor[[]int]() {
-				k.status = insert(k.status, f.Index)
+	for queue := []structure{{of: pointed(t)}}; len(queue) > 0; queue = queue[1:] {
+		s := queue[0]
+		if s.of.Kind() != reflect.Struct {
+			continue
+		}
+		for i := range s.of.NumField() {
+			f, at := s.of.Field(i), append(slices.Clone(s.at), i)
+			part := k.open && k.findOpen(&f, at, s.in)
+			if of := pointed(f.Type); len(at) < deepest && (f.Anonymous || part && !s.in) && !standard(of.PkgPath()) {
+				queue = append(queue, structure{of, at, s.in || !f.Anonymous})
 			}
-		case isStatus(f):
-			k.status = insert(k.status, f.Index)
-		case f.Type.Kind() == reflect.Pointer && isHTTP(f.Type.Elem(), "Response"):
-			k.status = insert(k.status, append(slices.Clone(path(f.Index)), follow(f.Type, "StatusCode")...))
-			k.header = append([]path{append(slices.Clone(path(f.Index)), follow(f.Type, "Header")...)}, k.header...)
-		case isHeader(f):
-			k.header = insert(k.header, f.Index)
-		default:
-			if unit := waitUnit(f); unit != 0 {
-				k.after = append(k.after, wait{f.Index, unit})
+			if s.in {
+				continue
+			}
+			to, unit := (*[]path)(nil), waitUnit(&f)
+			switch way, response := toResponse(f.Type); {
+			case response != nil:
+				to, at = &statuses, append(at, way...)
+				headers = append(headers, append(slices.Clone(at), follow(response, "Header")...))
+				at = append(at, follow(response, "StatusCode")...)
+			case !f.IsExported():
+			case isStatus(&f, t):
+				to = &k.status
+			case isHeader(f.Name, f.Type):
+				to = &k.header
+			case unit != 0:
+				k.after = append(k.after, wait{at, unit})
+			}
+			if to != nil {
+				*to = append(*to, at)
 			}
 		}
 	}
+	k.status, k.header = append(k.status, statuses...), append(headers, k.header...)
 }
 
-// insert puts p behind the paths that are no longer: what is embedded comes last.
-func insert(ps []path, p path) []path {
-	ps = append(ps, p)
-	for i := len(ps) - 1; i > 0 && len(ps[i]) < len(ps[i-1]); i-- {
-		ps[i], ps[i-1] = ps[i-1], ps[i]
+// deepest is how many structs deep a field may be. It ends a struct that embeds itself, too.
+const deepest = 4
+
+// toResponse returns http.Response, with the path from t to it, if t points to one, or to a struct
+// that has one, as those of Hetzner and DigitalOcean do.
+func toResponse(t reflect.Type) (path, reflect.Type) {
+	if t.Kind() != reflect.Pointer {
+		return nil, nil
 	}
-	return ps
+	if isHTTP(t.Elem(), "Response") {
+		return nil, t
+	}
+	if p, in := fieldOf(t, "Response"); in != nil && in.Kind() == reflect.Pointer && isHTTP(in.Elem(), "Response") {
+		return p, in
+	}
+	return nil, nil
 }
 
-func isStatus(f reflect.StructField) bool {
-	switch f.Name {
-	case "StatusCode", "Statuscode", "HTTPStatusCode", "HttpStatusCode", "HTTPStatus", "HttpStatus", "HTTPCode", "HttpCode", "ResponseStatusCode":
-		return isInteger(pointed(f.Type))
+// isStatus reports whether a field of an error of type t is an HTTP status.
+func isStatus(f *reflect.StructField, t reflect.Type) bool {
+	const names = " StatusCode Statuscode HTTPStatusCode HttpStatusCode HTTPStatus HttpStatus HTTPCode HttpCode ResponseStatusCode "
+	if f.Name == "Actual" { // gophercloud's and mailgun-go's, beside what was expected
+		_, expected := fieldOf(t, "Expected")
+		return expected == reflect.TypeFor[[]int]() && isInteger(f.Type)
 	}
-	return false
+	return strings.Contains(names, " "+f.Name+" ") && isInteger(pointed(f.Type))
 }
 
-func isHeader(f reflect.StructField) bool {
-	switch f.Name {
-	case "Header", "Headers", "ResponseHeader", "ResponseHeaders":
-		return isHTTP(f.Type, "Header") || f.Type.Implements(reflect.TypeFor[getter]())
-	}
-	return false
+func isHeader(name string, t reflect.Type) bool {
+	return strings.Contains(" Header Headers ResponseHeader ResponseHeaders ", " "+name+" ") &&
+		(isHTTP(t, "Header") || t.Implements(reflect.TypeFor[getter]()))
 }
 
 // getter is a header that is none of net/http, as kiota has it.
@@ -201,7 +229,7 @@ func (v values) Values(name string) []string { return v.Get(name) }
 // own, and a text is one of Retry-After. A bare number counts if the name says its unit: Alibaba's
 // RetryAfter is of milliseconds, InfluxDB's of seconds. Types that are known have a rule. What
 // has another type than a predeclared one may have another unit.
-func waitUnit(f reflect.StructField) time.Duration {
+func waitUnit(f *reflect.StructField) time.Duration {
 	after, isAfter := strings.CutPrefix(f.Name, "RetryAfter")
 	t := pointed(f.Type)
 	switch bare := isInteger(t) && t.PkgPath() == ""; {

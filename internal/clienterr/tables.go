@@ -314,6 +314,11 @@ var (
 		steps: []int32{1000, 1001, 1002, 1004, 1006, 1007, 1011, 1013, 1014, 1015, 1016, 3000, 3001, 3003, 3004, 3008, 3009},
 		facts: "\x00\x02\x01\x00\x02\x01\x02\x04\x02\x01\x00\x01\x00\x01\x00\x02\x00",
 	}
+	wordsCodes = table{
+		words:      []uint32{0x1c92cec, 0x2e64a05, 0x3dae671, 0x85e96c7, 0x8ef7ddf, 0x96276b1, 0xdff3542, 0x11232953, 0x15c9dbfe, 0x1814c1e5, 0x18a7beee, 0x18d3950f, 0x1979c96d, 0x198cee55, 0x1a05fc88, 0x1c80fe73, 0x1de59194, 0x1edb2084, 0x1f4146cd, 0x200d515e, 0x20e680b4, 0x21a2d5aa, 0x22ce1fef, 0x22ec77a4, 0x246cc7ea, 0x25bf07f5, 0x25e81761, 0x26930132, 0x2697a25b, 0x284cadb5, 0x2940bf6b, 0x2bdaad02, 0x2d049fa6, 0x2d269a76, 0x2e2ecddd, 0x2f6cd93b, 0x301af840, 0x31ec8cb9, 0x326d160e, 0x327fd8fe, 0x32822f6c, 0x33f36f05, 0x3466b988, 0x364b5f18, 0x36865b53, 0x378f32dd, 0x380bc1e4, 0x38b99ed9, 0x3b424bf9, 0x3bbe55bd, 0x3be54730, 0x3c1f2b30, 0x3dbe3b26, 0x3e27c654, 0x3ec08ee8, 0x3ed95b52, 0x3f79b5f6, 0x401d9120, 0x417000dc, 0x422db40a, 0x423b42ec, 0x44e2cc60, 0x46230199, 0x467d6b86, 0x48349bda, 0x49390e72, 0x4b41fc3f, 0x4cf5e017, 0x538563ed, 0x53e861d4, 0x5569785a, 0x55a85ba5, 0x56142d8c, 0x59209e15, 0x5b0de69a, 0x5c0af83d, 0x5cfb6080, 0x5d752ec9, 0x5f4ee9b4, 0x60b75a78, 0x62809cae, 0x6400a532, 0x64386b42, 0x6510812a, 0x665b9702, 0x67626a4e, 0x69d9f591, 0x6a8f4fb8, 0x6b9f37fe, 0x6cff1362, 0x6db0c26d, 0x6e48ee02, 0x700e0da4, 0x70aced91, 0x77074ba4, 0x7916c4bc, 0x7a3ae6f3, 0x7a3f08e3, 0x7a52603d, 0x7c32b2bd, 0x7e0bffee, 0x7e25cf09, 0x815d42ed, 0x82ae3ad7, 0x83304283, 0x836046b4, 0x83ef8046, 0x8467c7f7, 0x848c8620, 0x855049b5, 0x8746d0ba, 0x8b142430, 0x8d26d543, 0x8e67b1c3, 0x9012766c, 0x911e3dd9, 0x913657be, 0x9227acc1, 0x92daf673, 0x92ee8396, 0x94850ce6, 0x9499f9bd, 0x95dee9f8, 0x97f5d5c3, 0x980b85ed, 0x995ca76b, 0x99c2c0a3, 0x9a0e1624, 0x9a6c8191, 0x9afb0a61, 0x9b61ad43, 0x9b759fb9, 0x9b8caa55, 0x9dc9a4d9, 0x9eaf67fd, 0x9edc214f, 0x9f80e9d2, 0xa1117306, 0xa22343bd, 0xa2288b34, 0xa34daa8e, 0xa52267b8, 0xa74cdbf8, 0xaa84d3fd, 0xad04ee42, 0xad374cc6, 0xad62b1cb, 0xafd7088e, 0xaffea56f, 0xb0d588e4, 0xb1c25ac6, 0xb36347c5, 0xb4e706f5, 0xb54a0675, 0xb5cf1309, 0xb6f40207, 0xb822e25a, 0xba0b8807, 0xbb4fe1c2, 0xbfc630f0, 0xc049480e, 0xc0a7aeda, 0xc1cbdef1, 0xc2e71bdb, 0xc301f7e6, 0xc43cc501, 0xc508c328, 0xc6ee1573, 0xc831e258, 0xc97f2f32, 0xcbd1f530, 0xcbf90a0c, 0xcc8fa32c, 0xcd1c759a, 0xcd2be570, 0xce2c6ef8, 0xcf5adc53, 0xcf7d979e, 0xcfa0c123, 0xd1f2bc00, 0xd4b5cafd, 0xd6fa2222, 0xd7460570, 0xd7f6d865, 0xd8f01896, 0xd95b2de6, 0xdbfde777, 0xdd240edb, 0xddd31912, 0xdf426e53, 0xe1110e02, 0xe21cd931, 0xe3e45123, 0xe612948b, 0xe7252e76, 0xe76d62e9, 0xe8fd9bd1, 0xe98e6c1c, 0xea7f986d, 0xeab71667, 0xeb25e64f, 0xeca0be14, 0xeceeef80, 0xee78666e, 0xee815b03, 0xf1142076, 0xf217317a, 0xf31072b1, 0xf313d8f4, 0xf3899a5c, 0xf4a2999e, 0xf75ed6c0, 0xf769a7c9, 0xf83f2dde, 0xf87a0963, 0xf8c017ee, 0xfb9415de},
+		facts:      "\x02\x01\x04\x02\x01\x04\x01\x03\x03\x03\x01\x03\x02\x02\x02\x01\x01\x00\x04\x02\x00\x01\x02\x04\x04\x00\x03\x00\x00\x04\x00\x01\x02\x01\x02\x04\x01\x01\x01\x01\x01\x01\x02\x01\x04\x04\x00\t\x00\x01\x01\x04\x01\x04\x02\x02\x01\x02\x01\x02\x01\x04\x04\x04\x01\x01\x02\x01\x00\x00\x02\x04\x00\x03\x02\x02\x04\x03\x04\x01\x01\x03\x01\x01\x04\x02\x03\x00\x02\x01\x00\x04\x01\x01\x01\x00\x02\x01\x01\x02\x00\x01\x00\x01\x04\x01\x01\x01\x01\x01\x01\x01\x01\x02\t\x01\x01\x01\x02\x01\x03\x00\x02\x01\x01\x01\x02\x03\x04\x01\x01\x01\x01\x02\x00\x01\x01\x02\x01\x04\x01\x00\x01\x04\x02\x00\x02\x01\t\t\x03\x02\x01\x01\x04\x01\x01\x04\x01\x02\x02\x01\x02\x04\x03\x03\x01\x01\x01\x01\x01\x01\x04\x04\x01\x04\x02\x00\x01\x04\x01\x01\x02\x04\x04\t\x00\x02\x01\x01\x03\x01\x00\x01\x01\x02\x01\x01\x00\x01\x02\x04\x02\x03\x00\x01\x01\x01\x01\x01\x02\x00\x01\x04\x01\x01\x01",
+		beginnings: 0x0,
+	}
 	ydbCodes = table{
 		database: true,
 		steps:    []int32{400010, 400011, 400020, 400021, 400040, 400041, 400050, 400051, 400060, 400061, 400070, 400071, 400080, 400081, 400090, 400091, 400100, 400101, 400120, 400121, 400130, 400131, 400140, 400141, 400150, 400151, 400170, 400171, 400180, 400181, 400190, 400191},
@@ -323,3 +328,148 @@ var (
 
 // textsPlaces has a bit for each place of a text.
 const textsPlaces = "\x00\x00\x00\x00\x00@\x02\x18\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x04\x00\x00\x80@\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x80B\x00H\x00\x00\x00\x00\x84 \x00\x10\x00\x00\x00\x04\x00\x00@\x00\x00\x00\x01\x00\x02\x00\b\x00 \x00\x04\x00\x00\x80\x00 \x00 \x80\x80\x00\x00\x00\x80\x00\x84\x00\x00\b\x00\b\x00\x01\n\x00\x01\x00\x00\x00\x00\b\x10\x00\x00\x00\x00\x00\x00\x84\x00\x00\x00\x00\x00\x80\x00\x80\x00\x04\xd0\x00@\x00\x02\x00\x00\x00\x00\x04\x00\x00\x06\x00\x00\x00\x00\x00\x00 \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00@\x00\x00\x00\x02\x00 \x02B\x00 \x00\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00\x14\x01\x00\x00\x00\x04\x00\x00\x00  \x00\b\x00\x00\x00\x00@\x00\x00\x02\"\x00\x00\x00\x00\x00\x00\x10\x04\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x10\x00\x00\x02\x01\x00\x00\x10\x00@\xa0\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01"
+
+// tableOf returns the table of a vendor, or nil. No program links it.
+func tableOf(vendor string) *table {
+	switch vendor {
+	case "aerospike":
+		return &aerospikeCodes
+	case "alibaba":
+		return &alibabaCodes
+	case "amqp091":
+		return &amqp091Codes
+	case "amqp10":
+		return &amqp10Codes
+	case "anthropic":
+		return &anthropicCodes
+	case "aws":
+		return &awsCodes
+	case "azure":
+		return &azureCodes
+	case "cassandra":
+		return &cassandraCodes
+	case "clickhouse":
+		return &clickhouseCodes
+	case "couchbase":
+		return &couchbaseCodes
+	case "discord":
+		return &discordCodes
+	case "elasticsearch":
+		return &elasticsearchCodes
+	case "etcd":
+		return &etcdCodes
+	case "eventhubs":
+		return &eventhubsCodes
+	case "firebird":
+		return &firebirdCodes
+	case "google":
+		return &googleCodes
+	case "grpc":
+		return &grpcCodes
+	case "grpctext":
+		return &grpctextCodes
+	case "hana":
+		return &hanaCodes
+	case "hcloud":
+		return &hcloudCodes
+	case "http":
+		return &httpCodes
+	case "http2":
+		return &http2Codes
+	case "http3":
+		return &http3Codes
+	case "imap":
+		return &imapCodes
+	case "jsonrpc":
+		return &jsonrpcCodes
+	case "kafka":
+		return &kafkaCodes
+	case "kerberos":
+		return &kerberosCodes
+	case "krberror":
+		return &krberrorCodes
+	case "kubernetes":
+		return &kubernetesCodes
+	case "ldap":
+		return &ldapCodes
+	case "mongo":
+		return &mongoCodes
+	case "mqtt":
+		return &mqttCodes
+	case "mssql":
+		return &mssqlCodes
+	case "mysql":
+		return &mysqlCodes
+	case "nats":
+		return &natsCodes
+	case "neo4j":
+		return &neo4jCodes
+	case "nsq":
+		return &nsqCodes
+	case "ntstatus":
+		return &ntstatusCodes
+	case "oauth":
+		return &oauthCodes
+	case "oci":
+		return &ociCodes
+	case "openai":
+		return &openaiCodes
+	case "oracle":
+		return &oracleCodes
+	case "prometheus":
+		return &prometheusCodes
+	case "pulsar":
+		return &pulsarCodes
+	case "redis":
+		return &redisCodes
+	case "registry":
+		return &registryCodes
+	case "reply":
+		return &replyCodes
+	case "rocketmq":
+		return &rocketmqCodes
+	case "servicebus":
+		return &servicebusCodes
+	case "sftp":
+		return &sftpCodes
+	case "slack":
+		return &slackCodes
+	case "snowflake":
+		return &snowflakeCodes
+	case "sqlite":
+		return &sqliteCodes
+	case "sqlstate":
+		return &sqlstateCodes
+	case "stripe":
+		return &stripeCodes
+	case "temporal":
+		return &temporalCodes
+	case "tencent":
+		return &tencentCodes
+	case "texts":
+		return &textsCodes
+	case "thrift":
+		return &thriftCodes
+	case "thriftcall":
+		return &thriftcallCodes
+	case "tlsalert":
+		return &tlsalertCodes
+	case "trino":
+		return &trinoCodes
+	case "trinotype":
+		return &trinotypeCodes
+	case "twilio":
+		return &twilioCodes
+	case "twirp":
+		return &twirpCodes
+	case "vault":
+		return &vaultCodes
+	case "websocket":
+		return &websocketCodes
+	case "words":
+		return &wordsCodes
+	case "ydb":
+		return &ydbCodes
+	}
+	return nil
+}

@@ -30,6 +30,8 @@ const (
 	inSQLite   // extended codes have the primary one in their lowest byte
 	inDynamoDB // reasons of a transaction that was canceled
 	inKerberos // nowhere: the text has a code
+
+	inWords // a code in words of a type that has no rule
 )
 
 // A rule says what the errors of a type say. A path is names of fields with dots
@@ -197,8 +199,9 @@ func rulesFor(pkg, name string) (found []*rule) {
 
 // oneOf reports whether word is one of several words with blanks between them.
 func oneOf(words, word string) bool {
-	for w := range strings.SplitSeq(words, " ") {
-		if w == word {
+	for more := true; more; {
+		var w string
+		if w, words, more = strings.Cut(words, " "); w == word {
 			return true
 		}
 	}
@@ -208,13 +211,14 @@ func oneOf(words, word string) bool {
 // withoutVersions returns the path of a package without the parts that name a major
 // version, such as the v5 in github.com/neo4j/neo4j-go-driver/v5/neo4j/db. There is
 // no v1 in such a path, unless it has another meaning.
-func withoutVersions(path string) string {
-	var parts []string
-	for part := range strings.SplitSeq(path, "/") {
+func withoutVersions(path string) (short string) {
+	for more := path != ""; more; {
+		var part string
+		part, path, more = strings.Cut(path, "/")
 		version, ok := strings.CutPrefix(part, "v")
 		if !ok || version == "" || version == "1" || strings.Trim(version, "0123456789") != "" {
-			parts = append(parts, part)
+			short += "/" + part
 		}
 	}
-	return strings.Join(parts, "/")
+	return strings.TrimPrefix(short, "/")
 }

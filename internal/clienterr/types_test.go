@@ -118,7 +118,7 @@ func TestCodes(t *testing.T) {
 		{"github.com/SAP/go-hdb/driver/internal/protocol", "HdbError", func(n int64) any { return &struct{ errorCode int32 }{int32(n)} }, "hana"},
 		{"github.com/ydb-platform/ydb-go-sdk/v3/internal/xerrors", "operationError", func(n int64) any { return &struct{ code int32 }{int32(n)} }, "ydb"},
 	} {
-		table, checked := tables[tt.table], 0
+		table, checked := tableOf(tt.table), 0
 		for _, row := range rowsOf(t, tt.table) {
 			if from, to, ok := row.Numbers(); ok && from == to {
 				checked++
@@ -140,7 +140,7 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range all {
-		table := tables[part.Vendor()]
+		table := tableOf(part.Vendor())
 		if table == nil {
 			continue // for tests alone
 		}
@@ -271,7 +271,7 @@ func TestWords(t *testing.T) {
 			if row.Pattern() || strings.Contains(row.Code, " ") && tt.table != "etcd" {
 				continue
 			}
-			if got, want := read(tt.of(row.Code), tt.pkg, tt.name), (Answer{Facts: tables[tt.table].word("", row.Code)}); got != want {
+			if got, want := read(tt.of(row.Code), tt.pkg, tt.name), (Answer{Facts: tableOf(tt.table).word("", row.Code)}); got != want {
 				t.Errorf("%s.%s %q: %v, want %v", tt.pkg, tt.name, row.Code, got, want)
 			}
 		}
@@ -288,8 +288,8 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q: %v, want class %d", text, got, want)
 		}
 	}
-	if Of(reflect.TypeFor[redigoError]()) != nil {
-		t.Error("a string that is no error of Redis is read")
+	if got := Of(reflect.TypeFor[redigoError]()).Read(redigoError("LOADING"), true); got != (Answer{}) {
+		t.Errorf("a string that is no error of Redis says %v", got)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestMongo(t *testing.T) {
 	check(mongoErr{}, 0)
 	for _, row := range rowsOf(t, "mongo") {
 		from, _, _ := row.Numbers()
-		code, want := int(from), tables["mongo"].number(int64(from))
+		code, want := int(from), tableOf("mongo").number(int64(from))
 		check(mongoErr{codes: []int{code}}, want)
 		check(mongoErr{"NetworkError", []int{code}}, Facts(Transient))
 		if want.Class() == Permanent {
