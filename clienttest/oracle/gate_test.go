@@ -148,6 +148,7 @@ func TestVendorsCodes(t *testing.T) {
 var elsewhere = map[string]string{
 	"conflicts": "TestConflicts",
 	"sqlite":    "servertest/sql, since its drivers take a minute to build",
+	"words":     "TestForgottenVendors",
 }
 
 const floorsFile = "testdata/floors.tsv"

@@ -26,7 +26,7 @@ func TestPage(t *testing.T) {
 	}
 	table, after, _ := strings.Cut(rest, end)
 	var b strings.Builder
-	b.WriteString(" number | repeated | later | never | source, version |\n|---|---|---|---|---|---|---|")
+	b.WriteString(" number | repeated | later | never | unlisted | source, version |\n|---|---|---|---|---|---|---|---|")
 	names, tables := byVendor(t)
 	for _, name := range names {
 		if name == "conflicts" {
@@ -38,6 +38,12 @@ func TestPage(t *testing.T) {
 				clients += ", "
 			}
 			clients += c.name
+		}
+		unlisted := ""
+		if vendors[name].clients != nil && !standards[name] {
+			if sum, _ := forgotten(t, name, tables[name]); sum != (score{}) {
+				unlisted = fmt.Sprintf("%d %%", 100*sum.right/(sum.right+sum.unknown+sum.wrong))
+			}
 		}
 		for _, part := range tables[name] {
 			var all, again, wait, not int
@@ -52,7 +58,7 @@ func TestPage(t *testing.T) {
 					not++
 				}
 			}
-			fmt.Fprintf(&b, "\n| [%s](../internal/clienterr/oracle/%[1]s.tsv) | %s | %d | %d | %d | %d | %s |", part.Name, clients, all, again, wait, not, part.Version)
+			fmt.Fprintf(&b, "\n| [%s](../internal/clienterr/oracle/%[1]s.tsv) | %s | %d | %d | %d | %d | %s | %s |", part.Name, clients, all, again, wait, not, unlisted, part.Version)
 		}
 	}
 	if want := b.String(); table != want {

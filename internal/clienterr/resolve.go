@@ -205,9 +205,13 @@ func toResponse(t reflect.Type) (path, reflect.Type) {
 // isStatus reports whether a field of an error of type t is an HTTP status.
 func isStatus(f *reflect.StructField, t reflect.Type) bool {
 	const names = " StatusCode Statuscode HTTPStatusCode HttpStatusCode HTTPStatus HttpStatus HTTPCode HttpCode ResponseStatusCode "
-	if f.Name == "Actual" { // gophercloud's and mailgun-go's, beside what was expected
+	switch f.Name {
+	case "Actual": // gophercloud's and mailgun-go's, beside what was expected
 		_, expected := fieldOf(t, "Expected")
 		return expected == reflect.TypeFor[[]int]() && isInteger(f.Type)
+	case "Status": // with a Code it may be anything
+		_, code := fieldOf(t, "Code")
+		return isInteger(pointed(f.Type)) && (code == nil || !isInteger(code))
 	}
 	return strings.Contains(names, " "+f.Name+" ") && isInteger(pointed(f.Type))
 }
