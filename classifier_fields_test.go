@@ -523,7 +523,6 @@ type Answer struct {
 	Guess  Facts
 	Status int
 	Hint   time.Duration
-	Timed  bool
 }
 
 type Type struct{ Connects, Names, Alone bool }

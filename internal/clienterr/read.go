@@ -12,13 +12,19 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Answer is what a single error says.
+// Answer is what a single error says. It has four fields, since the compiler keeps no larger struct
+// in registers.
 type Answer struct {
 	Facts                // by a code, a method or the type; 0 if there is none, or it means nothing
-	Guess  Facts         // by words of a type that nobody has listed; they count if no error of the tree has Facts or a Status
+	Beside               // what counts beside these
 	Status int           // an HTTP status from 400 to 599, 0 if there is none. Facts go before it
 	Hint   time.Duration // how long the server asks to wait; hint.Now for a retry at once; 0 if it does not ask
-	Timed  bool          // a header names the time of a retry, which may be now
+}
+
+// Beside is what counts beside Facts, a Status and a Hint.
+type Beside struct {
+	Guess Facts // by words of a type that nobody has listed; they count if no error of the tree has Facts or a Status
+	Timed bool  // a header names the time of a retry, which may be now
 }
 
 // Type says how to read the errors of one type.
@@ -37,10 +43,12 @@ type Type struct {
 	inner, reset path
 
 	// Of types that nobody has listed.
-	open  bool
-	words []coded
-	shown []path // of numbers that are a status if the text says so
-	again []path // of true, if the call may be repeated
+	open    bool
+	besides bool // they may say more than a status does
+	passes  bool // they have a method Temporary
+	words   []coded
+	shown   []path // of numbers that are a status if the text says so
+	again   []path // of true, if the call may be repeated
 
 	// Of several paths the first with a value counts.
 	status []path
@@ -111,7 +119,7 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 			k.readHeader(&a, reflect.ValueOf(err))
 		}
 	}
-	if k.open && fields && a.Facts == 0 {
+	if a.Facts == 0 && k.open && fields && (a.Status == 0 || k.besides) {
 		k.guess(&a, err)
 	}
 	return a

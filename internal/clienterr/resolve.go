@@ -26,7 +26,9 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 		}
 	}
 	k.open = len(rules) == 0 && isOpen(t)
+	k.passes = t.Implements(reflect.TypeFor[temporary]())
 	k.findFields(t)
+	k.besides = k.words != nil || k.again != nil || k.passes
 	for _, r := range rules {
 		k.apply(r, t)
 	}

@@ -78,7 +78,7 @@ func (k *Type) guess(a *Answer, err error) {
 			a.Status = status
 			k.readHeader(a, v)
 		case status != 0: // what it wraps may say more
-			a.Guess = Answer{Guess: a.Guess, Status: status}.OfStatus()
+			a.Guess = Answer{Beside: Beside{Guess: a.Guess}, Status: status}.OfStatus()
 			if a.Guess.Class() == Unprocessed { // a text proves nothing
 				a.Guess = Facts(Transient)
 			}
@@ -128,9 +128,10 @@ func (k *Type) saysAgain(err error, v reflect.Value) bool {
 			return true
 		}
 	}
-	e, ok := err.(interface{ Temporary() bool })
-	return ok && e.Temporary()
+	return k.passes && err.(temporary).Temporary()
 }
+
+type temporary = interface{ Temporary() bool }
 
 // statusIn returns the HTTP status that a text shows, 0 if there is none: its own, which is that of a
 // field and stands behind the word status or HTTP, or one with its phrase, such as 404 Not Found.
