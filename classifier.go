@@ -99,7 +99,7 @@ func Final(err error) bool {
 //
 // It knows the errors of popular clients without importing them:
 //
-//   - by exported fields: StatusCode, HTTPStatusCode, HTTPStatus and HTTPCode, a
+//   - by exported fields: StatusCode, HTTPStatusCode, HTTPStatus, HTTPCode and Status, a
 //     *http.Response, a http.Header beside a status, and RetryAfter;
 //   - by marker methods, such as NotFound, which are not called;
 //   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more,
@@ -109,9 +109,14 @@ func Final(err error) bool {
 // may overrule it: after X-Should-Retry: false, Stripe-Should-Retry: false or X-Envoy-Overloaded
 // the run ends with [ReasonRefused].
 //
-// It compares texts in three places only: a few permanent errors of net/http and go-git
-// have nothing else, JSON that was cut has no other mark, and the first word of an error of
-// Redis is its code. Error types of
+// If no error of the tree is known, it reads types of which it knows nothing by what
+// vendors have in common: a code in words, such as RateLimitExceeded, or a status that the
+// text shows. Beside a status, such a code counts where vendors contradict the status: 400
+// with Throttling may be repeated, and 429 with insufficient_quota may not. CLIENTS.md has
+// the rules, and how often they are right.
+//
+// Else it compares texts in three places only: a few permanent errors of net/http and go-git
+// have nothing else, JSON that was cut has no other mark, and Redis answers with texts. Error types of
 // crypto/tls, crypto/x509 and net/http are recognized by their names: they are found
 // by Unwrap, but not through an As method that knows only their types.
 //

@@ -109,7 +109,7 @@ var clients = []client{
 		}
 		return azruntime.NewResponseError(resp)
 	}},
-	{name: "anthropic-sdk-go", module: "github.com/anthropics/anthropic-sdk-go", off: "`option.WithMaxRetries(0)`", hears: true, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
+	{name: "anthropic-sdk-go", module: "github.com/anthropics/anthropic-sdk-go", off: "`option.WithMaxRetries(0)`", hears: true, statuses: map[int]retry.Class{409: transient}, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
 		options := []anthropicoption.RequestOption{anthropicoption.WithBaseURL(base), anthropicoption.WithHTTPClient(hc), anthropicoption.WithAPIKey("x")}
 		if once {
 			options = append(options, anthropicoption.WithMaxRetries(0))
@@ -351,7 +351,7 @@ var clients = []client{
 		}
 		return request.Do(ctx).Error()
 	}},
-	{name: "AWS SDK v2", module: "github.com/aws/aws-sdk-go-v2", off: "`config.WithRetryer` with `aws.NopRetryer`", call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
+	{name: "AWS SDK v2", module: "github.com/aws/aws-sdk-go-v2", hears: true, off: "`config.WithRetryer` with `aws.NopRetryer`", call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
 		options := sso.Options{BaseEndpoint: &base, Region: "x", HTTPClient: hc}
 		if once {
 			options.Retryer = aws.NopRetryer{}

@@ -69,7 +69,7 @@ func TestRedis(t *testing.T) {
 		{name: "BUSYGROUP", command: []any{"XGROUP", "CREATE", "stream", "group", "$"}, want: permanent},
 		{name: "NOGROUP", command: []any{"XREADGROUP", "GROUP", "none", "x", "STREAMS", "stream", ">"}, want: permanent},
 		{name: "WRONGPASS", command: []any{"AUTH", "nobody", "y"}, want: permanent},
-		{name: "ERR", command: []any{"WHATEVER"}, want: unknown}, // which says nothing
+		{name: "ERR", command: []any{"WHATEVER"}, want: permanent},
 		{name: "OOM", before: []any{"CONFIG", "SET", "maxmemory", "1"}, command: []any{"SET", "x", "x"}, want: throttled, after: []any{"CONFIG", "SET", "maxmemory", "0"}},
 		{name: "READONLY", before: []any{"REPLICAOF", "127.0.0.1", "1"}, command: []any{"SET", "x", "x"}, want: transient, after: []any{"REPLICAOF", "NO", "ONE"}},
 		{name: "NOREPLICAS", before: []any{"CONFIG", "SET", "min-replicas-to-write", "1"}, command: []any{"SET", "x", "x"}, want: transient, after: []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
