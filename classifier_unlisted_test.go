@@ -124,6 +124,8 @@ func TestUnlistedErrors(t *testing.T) {
 		{"more digits than it has", hiding{4040}, unknown},
 		{"a Code that is no status", plainCode{497}, unknown},
 		{"a status with its phrase", constant("GET http://host/404: 429 Too Many Requests"), throttled},
+		{"two of them", constant("a: 404 Not Found; b: 503 Service Unavailable"), unknown},
+		{"one of them twice", constant("a: 404 Not Found; b: 404 Not Found"), permanent},
 		{"one of mail", constant("550 Mailbox unavailable"), unknown},
 		{"one with other digits", constant("14040 Not Found"), unknown},
 		{"a decimal", constant("1.404 Not Found"), unknown},

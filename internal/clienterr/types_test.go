@@ -288,8 +288,8 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q: %v, want class %d", text, got, want)
 		}
 	}
-	if got := Of(reflect.TypeFor[redigoError]()).Read(redigoError("LOADING"), true); got != (Answer{}) {
-		t.Errorf("a string that is no error of Redis says %v", got)
+	if Of(reflect.TypeFor[redigoError]()) != nil {
+		t.Error("a string that is no error of Redis is read")
 	}
 }
 

@@ -10,10 +10,11 @@ import (
 // mean is in words.tsv. A test forgets one vendor after the other and reads its errors in this
 // way: what must not be repeated is never called anything else.
 
-// isOpen reports whether the errors of a type without a rule are read so.
+// isOpen reports whether the errors of a type without a rule are read so. This module's have other
+// errors in them, and say themselves what they are.
 func isOpen(t reflect.Type) bool {
 	t = pointed(t)
-	return t.Name() != "" && !standard(t.PkgPath())
+	return t.Name() != "" && !standard(t.PkgPath()) && !strings.HasPrefix(t.PkgPath()+"/", "github.com/goretry/retry/")
 }
 
 // standard reports whether a package is of the standard library, or "", of a predeclared type.
@@ -137,7 +138,7 @@ type temporary = interface{ Temporary() bool }
 // field and stands behind the word status or HTTP, or one with its phrase, such as 404 Not Found.
 func (k *Type) statusIn(text string, v reflect.Value) (status int, own bool) {
 	text = text[:min(len(text), 4*longest)]
-	word := -1
+	word, several := -1, false
 	for i := 0; i+3 <= len(text); i++ {
 		switch lowered(text[i]) {
 		case 's', 'h':
@@ -153,10 +154,16 @@ func (k *Type) statusIn(text string, v reflect.Value) (status int, own bool) {
 			if (phrase || word >= 0 && i-word < 24) && k.shows(n, v) {
 				return n, true
 			}
-			if phrase && status == 0 {
+			switch {
+			case phrase && status == 0:
 				status = n
+			case phrase && status != n: // of several errors
+				several = true
 			}
 		}
+	}
+	if several {
+		return 0, false
 	}
 	return status, false
 }
