@@ -45,6 +45,7 @@ require (
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/go-kivik/kivik/v4 v4.5.2
 	github.com/go-openapi/runtime v0.33.4
+	github.com/go-openapi/strfmt v0.27.4
 	github.com/godror/godror v0.40.4
 	github.com/gophercloud/gophercloud/v2 v2.15.0
 	github.com/goretry/retry v0.0.0
@@ -207,7 +208,6 @@ require (
 	github.com/go-openapi/loads v0.25.3 // indirect
 	github.com/go-openapi/runtime/server-middleware v0.33.4 // indirect
 	github.com/go-openapi/spec v1.0.1 // indirect
-	github.com/go-openapi/strfmt v0.27.4 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
 	github.com/go-openapi/swag/cmdutils v0.27.1 // indirect
 	github.com/go-openapi/swag/conv v0.29.2 // indirect
