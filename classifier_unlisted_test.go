@@ -25,6 +25,10 @@ type (
 	ofPart    struct{ Err *worded }
 	ofConn    struct{ conn *worded } // whatever the connection says is not the error's
 	hiding    struct{ status int }
+	hidingIn  struct {
+		status int
+		text   string
+	}
 	plainCode struct{ Code int }
 	stated    struct{ SQLState string }
 	mayPass   struct {
@@ -56,6 +60,7 @@ func (e ofConn) Error() string    { return "x" }
 func (e hiding) Error() string {
 	return "the service answered with HTTP status " + strconv.Itoa(e.status)
 }
+func (e hidingIn) Error() string      { return e.text }
 func (e plainCode) Error() string     { return "code: " + strconv.Itoa(e.Code) + ", message: x" }
 func (e stated) Error() string        { return "x" }
 func (e mayPass) Error() string       { return "x" }
@@ -122,6 +127,7 @@ func TestUnlistedErrors(t *testing.T) {
 		{"a hidden status that passes", hiding{503}, transient},
 		{"a hidden number of another kind", hiding{200}, unknown},
 		{"more digits than it has", hiding{4040}, unknown},
+		{"a part of a longer number", hidingIn{404, "HTTP status 4041"}, unknown},
 		{"a Code that is no status", plainCode{497}, unknown},
 		{"a status with its phrase", constant("GET http://host/404: 429 Too Many Requests"), throttled},
 		{"two of them", constant("a: 404 Not Found; b: 503 Service Unavailable"), unknown},
