@@ -42,6 +42,8 @@
 //   - severalcalls: calls without a context or an error; names such as Get, List and
 //     Wait; a transaction before its Commit, or of retrysql; batches; a policy without
 //     Classify, for which only retry.Undone is proof; tests;
+//   - freshtoken: other clients than stripe-go and the SDK of AWS; policies that are not
+//     literals; inputs that come from elsewhere; tests;
 //   - forgottendone: Attempts that are handed on, or used in a literal; a Close that is
 //     not deferred; calls that do not return;
 //   - copied: a local one that is returned; tests;

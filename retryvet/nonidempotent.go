@@ -97,7 +97,7 @@ func (p *pass) effects(b *cfg.Block) (calls []*ast.CallExpr) {
 
 // readers matches the names of functions that change nothing that a retry would change
 // again: they read, wait, prepare or tell.
-var readers = regexp.MustCompile(`^(?i:get|list|find|load|look|lookup|read|query|select|fetch|head|describe|check|verify|validate|is|has|can|count|stat|search|resolve|watch|` +
+var readers = regexp.MustCompile(`^(?i:get|list|find|load|look|lookup|read|retrieve|query|select|fetch|head|describe|check|verify|validate|is|has|can|count|stat|search|resolve|watch|` +
 	`wait|acquire|lock|rlock|try|ping|token|authenticate|authorize|new|make|build|parse|open|dial|connect|begin|rollback|close|with|log|debug|info|warn|error|trace|start|render|encode|decode|sleep)(?:[A-Z0-9_].*)?$`)
 
 // mayDo reports whether a call takes a context, returns an error and has no name of a

@@ -37,6 +37,7 @@ func checks() []check {
 		{"compared", "find errors of a run compared with ==, or asserted", code.Ours, compared},
 		{"harness", "find tests that run the policy they gave to retrytest.New", code.Ours, harness},
 		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", code.Ours, severalcalls},
+		{"freshtoken", "find writes of which each attempt has another idempotency token", code.Ours, freshtoken},
 		{"forgottendone", "find loops that leave an attempt without Done", code.Ours, forgottendone},
 		{"copied", "find copies of what has state, such as a Loop or a Limit", code.Ours, copied},
 		{"loopctx", "find loops that sleep through the end of their context", waiting, loopctx},
