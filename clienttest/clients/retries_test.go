@@ -22,6 +22,9 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	coder "github.com/coder/websocket"
 	redigo "github.com/gomodule/redigo/redis"
 	"github.com/gorilla/websocket"
@@ -158,17 +161,23 @@ func rpcs() (all []service) {
 
 func rpc(fail func(network *pipes.Pipes) error) service {
 	return func(network *pipes.Pipes, seen func()) (stop func()) {
-		server, done := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-			if method, _ := grpc.MethodFromServerStream(stream); strings.HasSuffix(method, "/GetSystemInfo") {
-				_ = stream.RecvMsg(&emptypb.Empty{}) // Temporal's client makes this call first
-				return stream.SendMsg(&emptypb.Empty{})
-			}
-			seen()
-			return fail(network)
-		})), make(chan struct{})
-		go func() { defer close(done); _ = server.Serve(network) }()
-		return func() { server.Stop(); <-done }
+		return serveRPC(network, func(string, []byte) error { seen(); return fail(network) })
 	}
+}
+
+// serveRPC calls handle for each request but those with which Temporal's client begins.
+func serveRPC(network *pipes.Pipes, handle func(method string, request []byte) error) (stop func()) {
+	server, done := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		request := &emptypb.Empty{} // which keeps what it does not know
+		_ = stream.RecvMsg(request)
+		if strings.HasSuffix(method, "/GetSystemInfo") {
+			return stream.SendMsg(&emptypb.Empty{})
+		}
+		return handle(method, request.ProtoReflect().GetUnknown())
+	})), make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(network) }()
+	return func() { server.Stop(); <-done }
 }
 
 func dialer(network *pipes.Pipes) grpc.DialOption {
@@ -203,59 +212,68 @@ func redises() (all []service) {
 // redisServer answers GET with an error, or cuts the connection if that is empty.
 func redisServer(answer string) service {
 	return func(network *pipes.Pipes, seen func()) (stop func()) {
-		return each(network, func(conn net.Conn) {
-			for r := bufio.NewReader(conn); ; {
-				var words int
-				if _, err := fmt.Fscanf(r, "*%d\r\n", &words); err != nil {
-					return
-				}
-				command := make([]string, words)
-				for i := range command {
-					var size int
-					if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
-						return
-					}
-					word := make([]byte, size+len("\r\n"))
-					if _, err := io.ReadFull(r, word); err != nil {
-						return
-					}
-					command[i] = strings.ToUpper(string(word[:size]))
-				}
-				reply := "+OK\r\n"
-				switch command[0] {
-				case "GET":
-					if seen(); answer == "" {
-						return
-					}
-					reply = "-" + answer + "\r\n"
-				case "HELLO":
-					reply = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
-				case "COMMAND":
-					reply = "*0\r\n"
-				case "CLUSTER":
-					reply = "-ERR This instance has cluster support disabled\r\n"
-				}
-				if _, err := io.WriteString(conn, reply); err != nil {
-					return
-				}
-			}
-		})
+		return serveRedis(network, answer, func([]string) { seen() })
 	}
+}
+
+// serveRedis calls got for each GET and SET, and answers these with an error.
+func serveRedis(network *pipes.Pipes, answer string, got func(command []string)) (stop func()) {
+	return each(network, func(conn net.Conn) {
+		for r := bufio.NewReader(conn); ; {
+			var words int
+			if _, err := fmt.Fscanf(r, "*%d\r\n", &words); err != nil {
+				return
+			}
+			command := make([]string, words)
+			for i := range command {
+				var size int
+				if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
+					return
+				}
+				word := make([]byte, size+len("\r\n"))
+				if _, err := io.ReadFull(r, word); err != nil {
+					return
+				}
+				command[i] = strings.ToUpper(string(word[:size]))
+			}
+			reply := "+OK\r\n"
+			switch command[0] {
+			case "GET", "SET":
+				if got(command); answer == "" {
+					return
+				}
+				reply = "-" + answer + "\r\n"
+			case "HELLO":
+				reply = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
+			case "COMMAND":
+				reply = "*0\r\n"
+			case "CLUSTER":
+				reply = "-ERR This instance has cluster support disabled\r\n"
+			}
+			if _, err := io.WriteString(conn, reply); err != nil {
+				return
+			}
+		}
+	})
 }
 
 // mongos are a mongos that answers an insert with what its primary says that shuts down, and
 // one that cuts the connection.
 func mongos() []service {
 	var all []service
-	shuttingDown := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 91}, {Key: "errmsg", Value: "x"}, {Key: "errorLabels", Value: bson.A{"RetryableWriteError"}}}
 	for _, answer := range []bson.D{shuttingDown, nil} {
-		all = append(all, func(network *pipes.Pipes, seen func()) (stop func()) { return serveMongo(network, seen, answer) })
+		all = append(all, func(network *pipes.Pipes, seen func()) (stop func()) {
+			return serveMongo(network, func([]byte) { seen() }, answer)
+		})
 	}
 	return all
 }
 
-// serveMongo cuts the connection if it has no answer to an insert.
-func serveMongo(network *pipes.Pipes, seen func(), answerToInsert bson.D) (stop func()) {
+var shuttingDown = bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 91}, {Key: "errmsg", Value: "x"}, {Key: "errorLabels", Value: bson.A{"RetryableWriteError"}}}
+
+// serveMongo calls got for each insert, with its sections. It cuts the connection if it has no
+// answer to that.
+func serveMongo(network *pipes.Pipes, got func(sections []byte), answerToInsert bson.D) (stop func()) {
 	const query, reply, msg = 2004, 1, 2013 // codes of MongoDB's wire protocol
 	return each(network, func(conn net.Conn) {
 		for {
@@ -284,7 +302,7 @@ func serveMongo(network *pipes.Pipes, seen func(), answerToInsert bson.D) (stop 
 					bson.E{Key: "maxWriteBatchSize", Value: 100000}, bson.E{Key: "minWireVersion", Value: 0}, bson.E{Key: "maxWireVersion", Value: 21},
 					bson.E{Key: "logicalSessionTimeoutMinutes", Value: 30})
 			case "insert":
-				if seen(); answerToInsert == nil {
+				if got(rest); answerToInsert == nil {
 					return
 				}
 				answer = answerToInsert
@@ -441,6 +459,14 @@ var notHTTP = []struct {
 		}
 		return c.CancelWorkflow(ctx, "x", "")
 	}},
+	{"AWS SDK v2's DynamoDB", "github.com/aws/aws-sdk-go-v2", "`config.WithRetryer` with `aws.NopRetryer`", webs(new(client).failing()), func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		base := "http://192.0.2.1"
+		options := dynamodb.Options{BaseEndpoint: &base, Region: "x", HTTPClient: webClient(network), Credentials: credentials.NewStaticCredentialsProvider("x", "x", "")}
+		if once {
+			options.Retryer = aws.NopRetryer{}
+		}
+		return last(dynamodb.New(options).ListTables(ctx, &dynamodb.ListTablesInput{}))
+	}},
 	{"influxdb-client-go's WriteAPI", "github.com/influxdata/influxdb-client-go/v2", "`SetMaxRetries(0)`", webs(firstRecord(new(client).failing())), func(ctx context.Context, network *pipes.Pipes, once bool) error {
 		options := influxdb2.DefaultOptions().SetHTTPClient(webClient(network))
 		if once {
@@ -481,10 +507,7 @@ var notHTTP = []struct {
 		return c.Get(ctx, "x").Err()
 	}},
 	{"rueidis", "github.com/redis/rueidis", "`DisableRetry: true`", redises(), func(ctx context.Context, network *pipes.Pipes, once bool) error {
-		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"192.0.2.1:80"}, DisableRetry: once,
-			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				return network.Dial(ctx, "tcp", addr)
-			}})
+		c, err := rueidis.NewClient(rueidisOptions(network, once))
 		if err != nil {
 			return err
 		}
@@ -551,6 +574,13 @@ var notHTTP = []struct {
 		_, _, err := coder.Dial(ctx, "ws://192.0.2.1", &coder.DialOptions{HTTPClient: webClient(network)})
 		return err
 	}},
+}
+
+func rueidisOptions(network *pipes.Pipes, once bool) rueidis.ClientOption {
+	return rueidis.ClientOption{InitAddress: []string{"192.0.2.1:80"}, DisableRetry: once,
+		DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return network.Dial(ctx, "tcp", addr)
+		}}
 }
 
 type contextDialer func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -648,7 +678,7 @@ var uncounted = map[string]string{
 }
 
 // pageRow is what docs/clients.md says of a client's retries.
-type pageRow struct{ version, requests, off, waits string }
+type pageRow struct{ version, requests, off, waits, token string }
 
 func text(t *testing.T) string {
 	b, err := os.ReadFile("../../docs/clients.md")
@@ -675,8 +705,8 @@ func ofPage(t *testing.T) map[string]pageRow {
 		}
 		var row pageRow
 		switch {
-		case section == "Clients that retry on their own" && len(cells) == 4:
-			row = pageRow{requests: cells[1], off: cells[2], waits: cells[3]}
+		case section == "Clients that retry on their own" && len(cells) == 5:
+			row = pageRow{requests: cells[1], off: cells[2], waits: cells[3], token: cells[4]}
 		case section == "Clients that do not retry" && len(cells) == 2:
 			row = pageRow{waits: cells[1]}
 		default:
