@@ -98,7 +98,7 @@ func FuzzClassify(f *testing.F) {
 			leaf, class := error(nil), retry.Unknown
 			switch op % 7 {
 			case 0:
-				leaf, class = &mysql.MySQLError{Number: uint16(n)}, retry.Class(clienterr.MySQL(int64(n)).Class())
+				leaf, class = &mysql.MySQLError{Number: uint16(n)}, retry.Class(clienterr.MySQL(int64(n), "").Class())
 			case 1:
 				leaf, class = &sqlite.Error{Extended: n - 1<<15}, retry.Class(clienterr.SQLite(int64(n-1<<15)).Class())
 			case 2:

@@ -15,7 +15,7 @@
 // Each attempt of the run is one transaction. In order:
 //
 //  1. If BEGIN fails, nothing has happened. (If the driver
-//     returned driver.ErrBadConn, database/sql has by then tried three connections.)
+//     returned driver.ErrBadConn, database/sql has by then tried several connections.)
 //  2. If fn fails, panics or calls runtime.Goexit, the transaction is rolled back,
 //     even if the caller's context has ended. What was rolled back did not happen: it
 //     is repeated under Policy.NonIdempotent too, unless its error is Permanent. If a
@@ -27,7 +27,7 @@
 //     more.
 //  4. If COMMIT fails, the error decides. These errors say that the server has rolled
 //     back: SQLSTATE classes 40 (without 40003) and 23 and 25P02; of MySQL, MariaDB and TiDB
-//     1020, 1205, 1213, 3101, 8028, 9007 and others; of SQL Server 1205, 3960, 41301,
+//     1020, 1205, 1213, 1290, 3101, 8028, 9007 and others; of SQL Server 1205, 3960, 41301,
 //     41302, 41305, 41325 and others; SQLite's BUSY, LOCKED and CONSTRAINT. Then rule 2
 //     holds. After
 //     [database/sql.ErrTxDone] the run stops, since fn has ended the transaction
@@ -52,6 +52,12 @@
 //     stays TimedOut, because the database may still be at work. To outer runs the
 //     *[retry.Error] of a run whose transactions were all rolled back is Unprocessed,
 //     unless it is Permanent.
+//  8. After a failover the connections of a pool may still lead to a server that takes no
+//     writes any more. If it says so, and opts do not say ReadOnly, a Tx on a *[sql.DB]
+//     closes its connection in place of giving it back. If the next attempt meets such a
+//     server, too, it closes the pool's other idle ones. The budget pays for these
+//     retries. Such errors are SQLSTATE 25006, a standby's refusal of the isolation level, and
+//     of MySQL 1792, 1836, and 1290 if its text says read-only.
 //
 // An error is judged by Policy.Classify, then [Classify], then
 // [retry.DefaultClassifier]. A code that is permanent for a call, but mended by a new session, is

@@ -99,7 +99,7 @@ func own(err error) clienterr.Facts {
 	}
 	switch system, number := code(err); system {
 	case mysql:
-		return clienterr.MySQL(number)
+		return clienterr.MySQL(number, message(err))
 	case sqlite:
 		return clienterr.SQLite(number)
 	}
@@ -134,20 +134,7 @@ func refused(err error) bool {
 // returns nil.
 func rolledBack(err error) (answer error) {
 	doubt := errtree.Walk(err, func(err error) errtree.Next {
-		var says clienterr.Facts
-		is := true
-		switch system, number := code(err); system {
-		case mysql:
-			says = clienterr.MySQL(number)
-		case sqlite:
-			says = clienterr.SQLite(number)
-		default:
-			switch err.(type) {
-			case *retry.Error, *CommitError: // of a COMMIT that is a run of its own
-			default:
-				says, is = clienterr.Database(err)
-			}
-		}
+		says, is := factsOf(err)
 		if !is {
 			return errtree.Into
 		}
@@ -160,6 +147,21 @@ func rolledBack(err error) (answer error) {
 		return nil
 	}
 	return answer
+}
+
+// factsOf returns what a database says with err itself. is reports whether err is one's.
+func factsOf(err error) (says clienterr.Facts, is bool) {
+	switch system, number := code(err); system {
+	case mysql:
+		return clienterr.MySQL(number, message(err)), true
+	case sqlite:
+		return clienterr.SQLite(number), true
+	}
+	switch err.(type) {
+	case *retry.Error, *CommitError: // of a COMMIT that is a run of its own
+		return 0, true
+	}
+	return clienterr.Database(err)
 }
 
 // The database systems whose drivers have numbers of their own.
@@ -188,6 +190,14 @@ func code(err error) (system int, number int64) {
 		}
 	}
 	return none, 0
+}
+
+// message returns the text of an error of MySQL without its number.
+func message(err error) string {
+	if v := field(reflect.ValueOf(err).Elem(), "Message"); v.Kind() == reflect.String {
+		return v.String()
+	}
+	return ""
 }
 
 // field returns the invalid Value if v is not a struct or has no such field.

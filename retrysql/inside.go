@@ -2,6 +2,7 @@ package retrysql
 
 import (
 	"context"
+	"database/sql"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,11 +15,13 @@ import (
 // inside is the context of an attempt, in which a transaction may be open.
 type inside struct {
 	context.Context
-	db     any // of Tx; nil: of TxOf
-	guards []retry.Guard
-	tx     any         // nil if BEGIN failed
-	over   atomic.Bool // the transaction has ended
-	commit grace
+	db       any  // of Tx; nil: of TxOf
+	readOnly bool // as the options of Tx say
+	guards   []retry.Guard
+	tx       any         // nil if BEGIN failed
+	conn     *sql.Conn   // of a Tx on a *sql.DB; nil if it is not known
+	over     atomic.Bool // the transaction has ended
+	commit   grace
 }
 
 type insideKey struct{}

@@ -33,6 +33,9 @@ func Tx[T any](ctx context.Context, p retry.Policy, db interface {
 		panic("retrysql: nil fn")
 	}
 	begin := func(ctx context.Context) (stdTx, error) {
+		if pool, ok := db.(*sql.DB); ok {
+			return beginOn(ctx, pool, opts)
+		}
 		tx, err := db.BeginTx(ctx, opts)
 		return stdTx{tx}, err
 	}
@@ -85,12 +88,21 @@ func run[X transaction, T any](ctx context.Context, p retry.Policy, db any, read
 	}
 	a := p.Attempts(ctx)
 	defer a.Close()
+	again := false // the attempt before was at a server that takes no writes
 	for a.Next() {
-		in := &inside{Context: a.Context(), db: db, guards: guards}
-		v, err := once(in, readOnly, begin, fn)
+		in := &inside{Context: a.Context(), db: db, readOnly: readOnly, guards: guards}
+		v, err := once(in, begin, fn)
 		if err == nil {
 			a.Done(nil)
 			return v, nil
+		}
+		if pool, ok := db.(*sql.DB); ok && in.demoted(err) {
+			if again {
+				closeIdle(in, pool)
+			}
+			again = true
+		} else {
+			again = false
 		}
 		verdict := judge(p, err)
 		if p.Ends(verdict) == retry.ReasonNone && in.around(ctx) != nil {
@@ -102,7 +114,7 @@ func run[X transaction, T any](ctx context.Context, p retry.Policy, db any, read
 }
 
 // once makes one attempt. With an error its value is meaningless.
-func once[X transaction, T any](ctx *inside, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
+func once[X transaction, T any](ctx *inside, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
 	tx, err := begin(ctx)
 	if err != nil {
 		return v, because(ctx, err)
@@ -111,10 +123,12 @@ func once[X transaction, T any](ctx *inside, readOnly bool, begin func(context.C
 	committed, failed := false, false
 	defer func() { // also after a panic or Goexit
 		defer ctx.over.Store(true)
+		var late error // of ROLLBACK
+		defer func() { ctx.leave(err, late) }()
 		if committed {
 			return
 		}
-		switch late := rollback(ctx, tx.Rollback); {
+		switch late = rollback(ctx, tx.Rollback); {
 		case failed && errtree.Holds(late, sql.ErrTxDone) && ctx.Err() == nil: // maybe by a COMMIT
 			err = retry.Stop(fmt.Errorf("%w (fn ended the transaction: %w)", err, late))
 		case refused(late) && (failed || !uncertain(err)): // the next BEGIN on that connection would commit it
@@ -126,7 +140,7 @@ func once[X transaction, T any](ctx *inside, readOnly bool, begin func(context.C
 		return v, because(ctx, err)
 	}
 	if err = commit(ctx, tx); err != nil {
-		return v, uncommitted(ctx, readOnly, err)
+		return v, uncommitted(ctx, err)
 	}
 	committed = true
 	return v, nil
@@ -159,11 +173,11 @@ func rollback(ctx context.Context, end func(context.Context) error) error {
 }
 
 // uncommitted returns what an error of COMMIT means.
-func uncommitted(ctx context.Context, readOnly bool, err error) error {
+func uncommitted(ctx *inside, err error) error {
 	switch done := errtree.Holds(err, sql.ErrTxDone); {
 	case done && ctx.Err() == nil: // fn has ended it
 		return retry.Stop(err)
-	case done, readOnly: // database/sql has ended it with ctx, or there was nothing to commit
+	case done, ctx.readOnly: // database/sql has ended it with ctx, or there was nothing to commit
 		return because(ctx, err)
 	}
 	answer := rolledBack(err)
@@ -188,7 +202,7 @@ func judge(p retry.Policy, err error) retry.Verdict {
 	v := p.Judge(err)
 	v.Undone = true
 	if v.Class == retry.Transient && !v.Answered {
-		v.Class, v.Answered = retry.Unprocessed, rolledBack(err) != nil
+		v.Class, v.Answered = retry.Unprocessed, rolledBack(err) != nil && !demoted(err)
 	}
 	return v
 }

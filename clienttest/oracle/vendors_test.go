@@ -250,7 +250,7 @@ var vendors = map[string]vendor{
 	}},
 	"mysql": {classify: retrysql.Classify, clients: []client{
 		{"go-sql-driver", func(s sample) error {
-			e := &mysql.MySQLError{Number: uint16(s.number), Message: "x"}
+			e := &mysql.MySQLError{Number: uint16(s.number), Message: "--read-only x"} // of which 1290 speaks
 			copy(e.SQLState[:], or(s.word, "HY000"))
 			return e
 		}},

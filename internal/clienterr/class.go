@@ -1,5 +1,7 @@
 package clienterr
 
+import "strings"
+
 // Class is a class of package retry, with the same number.
 type Class uint8
 
@@ -29,8 +31,15 @@ func Status(code int, hinted bool) Facts {
 // RFC 8446, section 6.
 func Alert(code uint64) Facts { return tlsalertCodes.number(int64(min(code, 1<<31))) }
 
-// MySQL judges the number of an error from MySQL, MariaDB or TiDB.
-func MySQL(number int64) Facts { return mysqlCodes.number(number) }
+// MySQL judges the number of an error from MySQL, MariaDB or TiDB, and its text. 1290 says that an
+// option of the server forbids a statement, of which only --read-only may be another one elsewhere.
+func MySQL(number int64, text string) Facts {
+	f := mysqlCodes.number(number)
+	if number == 1290 && text != "" && !strings.Contains(text, "read-only") && !strings.Contains(text, "read only") && !strings.Contains(text, "read_only") {
+		f = Facts(Permanent)
+	}
+	return f
+}
 
 // SQLite judges a result code of SQLite: an extended one that has no row is its primary one,
 // which is in the lowest byte.

@@ -3,7 +3,7 @@ package clienterr
 import "slices"
 
 // Facts are what a code, or an error, means. The zero Facts say nothing.
-type Facts uint8
+type Facts uint16
 
 // The lowest bits are the Class. The generator of tables.go knows these numbers.
 const (
@@ -20,17 +20,21 @@ const (
 	// RolledBack says that the server has rolled back the transaction.
 	RolledBack Facts = 1 << 5
 
+	// Demoted says that the server takes no writes: a new connection may lead to the one that
+	// took its place.
+	Demoted Facts = 1 << 6
+
 	// Refuses says that the server asked for no retry of what would be repeated otherwise.
-	Refuses Facts = 1 << 6
+	Refuses Facts = 1 << 7
 
 	// Answered says that package retryhttp took the response for an answer, without a mark.
-	Answered Facts = 1 << 7
+	Answered Facts = 1 << 8 // in no table, whose facts have eight bits
 )
 
 // Class returns the class to an operation that is called again.
 func (f Facts) Class() Class { return Class(f & classBits) }
 
-// Is reports whether fact, one of Renewed, Blames, RolledBack, Refuses and Answered, is true.
+// Is reports whether fact, one of Renewed, Blames, RolledBack, Demoted, Refuses and Answered, is true.
 func (f Facts) Is(fact Facts) bool { return f&fact != 0 }
 
 // A table has the facts of a vendor's codes, which are numbers, or else texts. The generator

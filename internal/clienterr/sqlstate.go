@@ -15,6 +15,9 @@ func SQLState(code string, err error) Facts {
 		// "cached plan must not change result type", in the server's language: a migration
 		// has changed the table, and the driver drops its statement.
 		return Facts(Unprocessed)
+	case code == "0A000" && oneOf("call_enum_check_hook call_bool_check_hook GetSerializableTransactionSnapshot", fieldText(err, "Routine")):
+		// A standby refuses the isolation level SERIALIZABLE, and READ WRITE.
+		return Facts(Transient) | Demoted
 	case code == "23505" && fieldText(err, "SchemaName", "Schema") == "pg_catalog":
 		// CREATE … IF NOT EXISTS of two replicas at once. The next one finds what the first has made.
 		return Facts(Transient) | RolledBack

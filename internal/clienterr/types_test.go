@@ -150,7 +150,7 @@ func TestTables(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := Facts(slices.Index(oracle.Classes, f.Class))
-			for fact, is := range map[Facts]bool{Renewed: f.Session, Blames: f.Message, RolledBack: f.RolledBack} {
+			for fact, is := range map[Facts]bool{Renewed: f.Session, Blames: f.Message, RolledBack: f.RolledBack, Demoted: f.Demoted} {
 				if is {
 					want |= fact
 				}

@@ -168,6 +168,7 @@ const (
 	sessionBit    = 1 << 3
 	messageBit    = 1 << 4
 	rolledBackBit = 1 << 5
+	demotedBit    = 1 << 6
 
 	transient   = 2
 	timedOut    = 3
@@ -184,6 +185,9 @@ func encode(f oracle.Facts) byte {
 	}
 	if f.RolledBack {
 		b |= rolledBackBit
+	}
+	if f.Demoted {
+		b |= demotedBit
 	}
 	return b
 }

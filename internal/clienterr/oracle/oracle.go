@@ -40,8 +40,8 @@ type Row struct {
 
 // Facts are what a code means: see README.md.
 type Facts struct {
-	Class                        string
-	Session, Message, RolledBack bool
+	Class                                 string
+	Session, Message, RolledBack, Demoted bool
 }
 
 var verdicts = map[string]Facts{
@@ -77,6 +77,8 @@ func (r Row) Facts() (Facts, error) {
 			f.Message = true
 		case "rolledback":
 			f.RolledBack = true
+		case "demoted":
+			f.Demoted = true
 		default:
 			if !slices.Contains(Classes, word) {
 				return f, fmt.Errorf("fact %q", word)

@@ -2,7 +2,10 @@
 // recognized by the name of their type.
 package mysql
 
-// MySQLError has the driver's field.
-type MySQLError struct{ Number uint16 }
+// MySQLError has the driver's fields.
+type MySQLError struct {
+	Number  uint16
+	Message string
+}
 
 func (e *MySQLError) Error() string { return "mysql" }
