@@ -52,6 +52,18 @@ var postgres = &server{
 	},
 }
 
+// standby is a PostgreSQL that stays in recovery.
+var standby = &server{
+	name: "a standby", pkg: postgres.pkg, user: postgres.user, find: postgres.find,
+	install: func(bin, dir string) []string {
+		return []string{"sh", "-c", `"$@" && touch data/standby.signal`, "sh", filepath.Join(filepath.Dir(bin), "initdb"), "-D", dir + "/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"}
+	},
+	serve: func(bin, dir, port string) []string {
+		return append(postgres.serve(bin, dir, port), "-c", "max_connections=100") // as initdb has it: a standby may not have fewer
+	},
+	quit: postgres.quit, dsn: postgres.dsn,
+}
+
 var mariadb = &server{
 	name: "MariaDB", pkg: "mariadb-server", user: "mysql",
 	find: []string{"/usr/sbin/mariadbd", "/usr/bin/mariadbd"},

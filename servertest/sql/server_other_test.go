@@ -10,7 +10,7 @@ type server struct {
 	dsn  func(addr string) (driver, source string)
 }
 
-var postgres, mariadb server
+var postgres, standby, mariadb server
 
 func (*server) start(t *testing.T) string {
 	t.Helper()
