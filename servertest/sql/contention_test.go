@@ -201,8 +201,9 @@ func TestLockWaitTimeoutAtCommit(t *testing.T) {
 func TestSQLiteReadThenWrite(t *testing.T) {
 	const callers = 24 // more than there are connections; one wins at a time, so the time grows with the square
 	onSQLite(t, func(t *testing.T, db *database) {
-		var all sync.WaitGroup
-		var repeated atomic.Int32
+		var all, both sync.WaitGroup
+		var repeated, reads atomic.Int32
+		both.Add(2) // who have read before either writes, however fast the machine is
 		p := stubborn
 		p.Hooks.Wait = func(context.Context, retry.Attempt) { repeated.Add(1) }
 		for range callers {
@@ -211,6 +212,10 @@ func TestSQLiteReadThenWrite(t *testing.T) {
 					n, err := tx.number(ctx, "SELECT n FROM counter WHERE id = 1")
 					if err != nil {
 						return 0, err
+					}
+					if reads.Add(1) <= 2 {
+						both.Done()
+						both.Wait()
 					}
 					return n, tx.exec(ctx, fmt.Sprintf("UPDATE counter SET n = %d WHERE id = 1", n+1))
 				})
