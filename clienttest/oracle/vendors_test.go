@@ -50,6 +50,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+	acmez "github.com/mholt/acmez/v3/acme"
 	mssql "github.com/microsoft/go-mssqldb"
 	"github.com/minio/minio-go/v7"
 	"github.com/nats-io/nats.go"
@@ -75,6 +76,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.temporal.io/api/serviceerror"
+	"golang.org/x/crypto/acme"
 	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
 	"golang.org/x/sys/unix"
@@ -104,6 +106,10 @@ type vendor struct {
 
 // vendors are the tables that have clients.
 var vendors = map[string]vendor{
+	"acme": {clients: []client{
+		{"x/crypto's acme", func(s sample) error { return &acme.Error{StatusCode: s.status, ProblemType: acmeType + s.code} }},
+		{"acmez", func(s sample) error { return acmez.Problem{Status: s.status, Type: acmeType + s.code} }},
+	}},
 	"aerospike": {clients: []client{
 		{"aerospike-client-go", func(s sample) error { return &aerospike.AerospikeError{ResultCode: asresults.ResultCode(s.number)} }},
 	}},
@@ -358,6 +364,8 @@ var vendors = map[string]vendor{
 		{"coder", func(s sample) error { return coder.CloseError{Code: coder.StatusCode(s.number)} }},
 	}},
 }
+
+const acmeType = "urn:ietf:params:acme:error:"
 
 var request = &http.Request{Method: "GET", URL: &url.URL{Scheme: "https", Host: "x"}}
 

@@ -222,7 +222,11 @@ func (c *coded) fact(code, v reflect.Value, status int) Facts {
 		return phrases(nameOf(code))
 	}
 	if !code.CanInt() && !code.CanUint() {
-		return c.table.besideStatus(status, text(code))
+		word := text(code)
+		if c.kind == inURN {
+			word = word[strings.LastIndexByte(word, ':')+1:]
+		}
+		return c.table.besideStatus(status, word)
 	}
 	n := number(code)
 	if code.Kind() == reflect.Uint32 { // as NTSTATUS, whose errors begin with 0xc

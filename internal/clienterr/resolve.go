@@ -64,6 +64,8 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		k.facts = Facts(TimedOut)
 	case never:
 		k.facts = Facts(Permanent)
+	case renewed:
+		k.facts = Facts(Permanent) | Renewed
 	case blamed:
 		k.kind, k.facts = blamed, Facts(Permanent)|Blames
 	case connecting:

@@ -3,6 +3,11 @@
 package clienterr
 
 var (
+	acmeCodes = table{
+		words:      []uint32{0x887618f, 0x38b99ed9, 0x7040466b, 0xba17b5ea, 0xda6ae8bc, 0xebc22ed7},
+		facts:      "\x02\t\t\t\t\x02",
+		beginnings: 0x0,
+	}
 	aerospikeCodes = table{
 		steps: []int32{-24, -23, -22, -19, -17, -15, -14, -13, -12, -10, -9, -8, -7, -6, -3, -2, -1, 0, 2, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25, 26, 28, 32, 33, 51, 57, 60, 66, 67, 70, 76, 80, 81, 83, 84, 100, 101, 120, 121, 123, 125, 126, 128, 150, 152, 153, 160, 161, 200, 202, 203, 204, 205, 207, 210, 211, 212, 213, 214, 215, 216, 1301, 1303},
 		facts: "\t\x01\x00\x02\x00\x04\x00\x01\x02\x01\t\x04\x01\x00\x02\x01\x11\x00\x11\x02\x04\x03\x01\x02\x11\x04\x02\x01\x11\x04\x11\x01\x11\x01\x11\x01\x11\x00\x02\x00\x01\x00\x01\t\x00\x01\x00\t\x01\x04\x00\x01\x00\x02\t\x01\t\x01\x00\x01\x04\x00\x11\x00\x01\x04\x02\x00\x01\x00\x02\x04\x03\x00\x02\x01\x00\x01\x00",
@@ -332,6 +337,8 @@ const textsPlaces = "\x00\x00\x00\x00\x00@\x02\x18\x00\x04\x00\x00\x00\x00\x00\x
 // tableOf returns the table of a vendor, or nil. No program links it.
 func tableOf(vendor string) *table {
 	switch vendor {
+	case "acme":
+		return &acmeCodes
 	case "aerospike":
 		return &aerospikeCodes
 	case "alibaba":

@@ -15,6 +15,7 @@ const (
 	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
 	timeout                    // nowhere: each error of the type is a timeout
 	never                      // nowhere: each error of the type is permanent
+	renewed                    // nowhere: likewise, and a new session mends it
 	blamed                     // nowhere: likewise, and the content of the call is to blame
 	connecting                 // nowhere: the error of a connection that did not come about
 
@@ -30,6 +31,7 @@ const (
 	inSQLite   // extended codes have the primary one in their lowest byte
 	inDynamoDB // reasons of a transaction that was canceled
 	inKerberos // nowhere: the text has a code
+	inURN      // the code is behind the last colon
 
 	inWords // a code in words of a type that has no rule
 )
@@ -114,6 +116,11 @@ var rules = []rule{
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inCode, "ErrStatus.Reason", &kubernetesCodes},
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inHTTP, "ErrStatus.Code", nil},
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inSeconds, "ErrStatus.Details.RetryAfterSeconds", nil},
+	{"golang.org/x/crypto/acme", "Error", inURN, "ProblemType", &acmeCodes},
+	{"golang.org/x/crypto/acme", "AuthorizationError OrderError", renewed, "", nil}, // what is invalid stays so
+	{"github.com/mholt/acmez/acme", "Problem", inURN, "Type", &acmeCodes},
+	{"github.com/mholt/acmez/acme", "Problem", inHTTP, "Status", nil},
+	{"github.com/go-acme/lego/acme", "ProblemDetails NonceError AlreadyReplacedError RateLimitedError", inURN, "Type", &acmeCodes},
 	{"github.com/prometheus/client_golang/api/prometheus/v1", "Error", inCode, "Type", &prometheusCodes},
 	{"github.com/docker/docker/client github.com/moby/moby/client", "httpError", inError, "errdef", nil},
 	{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", inHTTP, "Status", nil},

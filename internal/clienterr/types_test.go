@@ -265,6 +265,7 @@ func TestWords(t *testing.T) {
 		{"github.com/prometheus/client_golang/api/prometheus/v1", "Error", func(s string) any { return &withType{s} }, "prometheus"},
 		{"github.com/openai/openai-go/v3/internal/apierror", "Error", func(s string) any { return &withString{s} }, "openai"},
 		{"github.com/sashabaranov/go-openai", "APIError", func(s string) any { return &withAny{s} }, "openai"},
+		{"github.com/go-acme/lego/v4/acme", "ProblemDetails", func(s string) any { return &withType{s} }, "acme"},
 		{"github.com/neo4j/neo4j-go-driver/v5/neo4j/db", "Neo4jError", func(s string) any { return &withString{s} }, "neo4j"},
 	} {
 		for _, row := range rowsOf(t, tt.table) {
