@@ -2,8 +2,10 @@ package oracle_test
 
 import (
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/textproto"
@@ -77,6 +79,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.temporal.io/api/serviceerror"
 	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/ssh"
 	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
 	"golang.org/x/sys/unix"
@@ -321,6 +324,12 @@ var vendors = map[string]vendor{
 	"slack": {clients: []client{
 		{"slack-go", func(s sample) error { return slack.SlackErrorResponse{Err: s.code} }},
 	}},
+	"ssh": {clients: []client{{"x/crypto/ssh", disconnected}}},
+	"sshopen": {clients: []client{
+		{"x/crypto/ssh", func(s sample) error {
+			return &ssh.OpenChannelError{Reason: ssh.RejectionReason(s.number), Message: "x"}
+		}},
+	}},
 	"sqlstate": {classify: retrysql.Classify, clients: []client{
 		{"pgx", func(s sample) error { return &pgconn.PgError{Severity: "ERROR", Code: s.code} }},
 		{"pq", func(s sample) error { return &pq.Error{Severity: "ERROR", Code: pqerror.Code(s.code)} }},
@@ -393,6 +402,23 @@ func byAWS(s sample) error {
 			Err:      &smithy.GenericAPIError{Code: s.code, Message: "x"},
 		},
 	}}
+}
+
+// disconnected returns the error of a client of SSH whose server ends the handshake with a code.
+func disconnected(s sample) error {
+	here, there := net.Pipe()
+	defer here.Close()
+	go func() {
+		payload := binary.BigEndian.AppendUint32([]byte{1}, uint32(s.number)) // SSH_MSG_DISCONNECT, then two empty texts
+		payload = append(payload, make([]byte, 8)...)
+		const padding = 6 // RFC 4253, section 6: to a multiple of eight bytes
+		packet := binary.BigEndian.AppendUint32(nil, uint32(1+len(payload)+padding))
+		packet = append(append(append(packet, padding), payload...), make([]byte, padding)...)
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		_, _ = there.Write(append([]byte("SSH-2.0-x\r\n"), packet...))
+	}()
+	_, _, _, err := ssh.NewClientConn(here, "x", &ssh.ClientConfig{HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+	return err
 }
 
 // setHidden sets a field that is not exported, of what e points to.

@@ -68,15 +68,16 @@ func (t *table) number(n int64) Facts {
 	return Facts(t.facts[i])
 }
 
-// longest is the longest text that is looked for.
+// longest is the longest text that is looked for. Of a longer one only the beginning may be known.
 const longest = 120
 
 // word returns the facts of a text. beside is what has to be known with it, such as a status
 // or a service, or "".
 func (t *table) word(beside, word string) Facts {
-	if word == "" && beside == "" || len(beside)+len(word) > longest {
+	if word == "" && beside == "" {
 		return 0
 	}
+	word = word[:min(len(word), longest+1)]
 	alone, how := t.look(noHash, 0, word)
 	if beside != "" {
 		if with, better := t.look(noHash.add(beside).add(" "), len(beside)+1, word); better >= how && better != none {

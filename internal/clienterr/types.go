@@ -169,6 +169,10 @@ var rules = []rule{
 	{"net/http golang.org/x/net/http2", "http2StreamError http2GoAwayError StreamError GoAwayError", inCode, "Code ErrCode", &http2Codes},
 	{"github.com/apache/thrift/lib/go/thrift", "tTransportException", inCode, "typeId", &thriftCodes},
 	{"github.com/apache/thrift/lib/go/thrift", "tApplicationException", inCode, "type_", &thriftcallCodes},
+	{"golang.org/x/crypto/ssh", "disconnectMsg", inCode, "Reason", &sshCodes},
+	{"golang.org/x/crypto/ssh", "OpenChannelError", inCode, "Reason", &sshopenCodes},
+	{"golang.org/x/crypto/ssh", "AlgorithmNegotiationError PassphraseMissingError", never, "", nil},
+	{"golang.org/x/crypto/ssh/knownhosts", "KeyError RevokedError", never, "", nil},
 	{"github.com/pkg/sftp", "StatusError", inCode, "Code", &sftpCodes},
 	{"github.com/gorilla/websocket github.com/coder/websocket nhooyr.io/websocket", "CloseError", inCode, "Code", &websocketCodes},
 

@@ -263,6 +263,9 @@ func (v *vendor) writeWords(b *bytes.Buffer) error {
 	var words []string
 	lengths := uint64(0)
 	for _, r := range v.rows {
+		if len(r.Code) > 120 { // longest in facts.go
+			return fmt.Errorf("%s is too long", r.Code)
+		}
 		if strings.HasSuffix(r.Code, "*") {
 			n := len(r.Code) - 1
 			if n > 63 {
@@ -302,7 +305,11 @@ func (v *vendor) writeWords(b *bytes.Buffer) error {
 func (v *vendor) writePlaces(b *bytes.Buffer) {
 	var places [1 << 8]byte
 	for _, r := range v.rows {
-		at := (len(r.Code)*0x9e5 ^ int(r.Code[0])*0x1f3 ^ int(r.Code[len(r.Code)-1])*0x4d7) % (1 << 11)
+		text, begin := strings.CutSuffix(r.Code, "*")
+		if begin {
+			text = text[:8]
+		}
+		at := (len(text)*0x9e5 ^ int(text[0])*0x1f3 ^ int(text[len(text)-1])*0x4d7) % (1 << 11)
 		places[at/8] |= 1 << (at % 8)
 	}
 	fmt.Fprintf(b, "\n// textsPlaces has a bit for each place of a text.\nconst textsPlaces = %q\n", places[:])
