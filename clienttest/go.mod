@@ -45,6 +45,7 @@ require (
 	github.com/cloudflare/cloudflare-go v0.119.0
 	github.com/cloudflare/cloudflare-go/v6 v6.10.0
 	github.com/coder/websocket v1.8.15
+	github.com/confluentinc/confluent-kafka-go/v2 v2.11.1
 	github.com/couchbase/gocb/v2 v2.11.1
 	github.com/couchbase/gocbcore/v10 v10.8.1
 	github.com/digitalocean/godo v1.236.0
@@ -335,6 +336,8 @@ require (
 	github.com/mitchellh/mapstructure v1.5.0 // indirect
 	github.com/moby/docker-image-spec v1.3.1 // indirect
 	github.com/moby/moby/api v1.56.1 // indirect
+	github.com/moby/sys/atomicwriter v0.1.0 // indirect
+	github.com/moby/sys/capability v0.5.0 // indirect
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/mozillazg/go-httpheader v0.2.1 // indirect

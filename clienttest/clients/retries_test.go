@@ -354,15 +354,7 @@ func kafkaServer(code int16, fails func() bool) service {
 			case code == 0:
 				return nil, io.ErrUnexpectedEOF, true
 			}
-			response := request.ResponseKind().(*kmsg.ProduceResponse)
-			for _, topic := range request.(*kmsg.ProduceRequest).Topics {
-				failed := kmsg.ProduceResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
-				for _, partition := range topic.Partitions {
-					failed.Partitions = append(failed.Partitions, kmsg.ProduceResponseTopicPartition{Partition: partition.Partition, ErrorCode: code})
-				}
-				response.Topics = append(response.Topics, failed)
-			}
-			return response, nil, true
+			return refusal(request, code), nil, true
 		})
 		return c.Close
 	}

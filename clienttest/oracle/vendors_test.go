@@ -36,6 +36,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/bwmarrin/discordgo"
 	coder "github.com/coder/websocket"
+	confluent "github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10/memd"
 	"github.com/eclipse/paho.golang/autopaho"
@@ -233,9 +234,10 @@ var vendors = map[string]vendor{
 		{"ErrorCode() int", func(s sample) error { return rpcError(s.number) }},
 	}},
 	"kafka": {clients: []client{
-		{"franz-go", func(s sample) error { return kerr.ErrorForCode(int16(s.number)) }},
-		{"sarama", func(s sample) error { return sarama.KError(s.number) }},
-		{"kafka-go", func(s sample) error { return kafka.Error(s.number) }},
+		{"franz-go", ofBroker(func(s sample) error { return kerr.ErrorForCode(int16(s.number)) })},
+		{"sarama", ofBroker(func(s sample) error { return sarama.KError(s.number) })},
+		{"kafka-go", ofBroker(func(s sample) error { return kafka.Error(s.number) })},
+		{"confluent-kafka-go", func(s sample) error { return confluent.NewError(confluent.ErrorCode(s.number), "x", false) }},
 	}},
 	"kubernetes": {clients: []client{
 		{"apimachinery", func(s sample) error {
@@ -402,6 +404,16 @@ func byAWS(s sample) error {
 			Err:      &smithy.GenericAPIError{Code: s.code, Message: "x"},
 		},
 	}}
+}
+
+// ofBroker leaves out the codes of librdkafka itself, which no other client has.
+func ofBroker(make func(sample) error) func(sample) error {
+	return func(s sample) error {
+		if s.number < -1 {
+			return nil
+		}
+		return make(s)
+	}
 }
 
 // disconnected returns the error of a client of SSH whose server ends the handshake with a code.

@@ -210,6 +210,13 @@ func (c *coded) fact(code, v reflect.Value, status int) Facts {
 		if n := number(code); (n == 1 || n == 2 || n == 13) && !isTrue(value(c.also.of(v))) {
 			return 0
 		}
+	case inLibrdkafka:
+		switch isSet := func(field string) bool { return isTrue(follow(v.Type(), field).of(v)) }; {
+		case isSet("fatal"): // to the producer or consumer
+			return Facts(Permanent) | Renewed
+		case isSet("retriable"), isSet("txnRequiresAbort"): // the latter in a new transaction
+			return Facts(Transient)
+		}
 	case inQUIC: // the others leave the connection closed, whatever the cause (RFC 9000, section 20.1)
 		if n := number(code); 0x100 <= n && n <= 0x1ff {
 			return tlsalertCodes.number(n - 0x100)

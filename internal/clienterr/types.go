@@ -20,18 +20,19 @@ const (
 	connecting                 // nowhere: the error of a connection that did not come about
 
 	// The next need more than a code.
-	inConnect  // and whether the server said so
-	inKafka    // and whether the error passes
-	inRedis    // nowhere: the text is judged
-	inToken    // nowhere: errors of getting a token, which are about the caller's own credentials
-	inFacts    // Facts: an error of this module has read the response
-	inQUIC     // an alert of TLS from 0x100 on
-	inMySQL    // and a SQLSTATE
-	inMSSQL    // and a class of severity
-	inSQLite   // extended codes have the primary one in their lowest byte
-	inDynamoDB // reasons of a transaction that was canceled
-	inKerberos // nowhere: the text has a code
-	inURN      // the code is behind the last colon
+	inConnect    // and whether the server said so
+	inLibrdkafka // and whether the client is at its end, and the error passes
+	inKafka      // and whether the error passes
+	inRedis      // nowhere: the text is judged
+	inToken      // nowhere: errors of getting a token, which are about the caller's own credentials
+	inFacts      // Facts: an error of this module has read the response
+	inQUIC       // an alert of TLS from 0x100 on
+	inMySQL      // and a SQLSTATE
+	inMSSQL      // and a class of severity
+	inSQLite     // extended codes have the primary one in their lowest byte
+	inDynamoDB   // reasons of a transaction that was canceled
+	inKerberos   // nowhere: the text has a code
+	inURN        // the code is behind the last colon
 
 	inWords // a code in words of a type that has no rule
 )
@@ -125,6 +126,7 @@ var rules = []rule{
 	{"github.com/docker/docker/client github.com/moby/moby/client", "httpError", inError, "errdef", nil},
 	{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", inHTTP, "Status", nil},
 	{"github.com/twmb/franz-go/pkg/kerr", "Error", inKafka, "Code", &kafkaCodes},
+	{"github.com/confluentinc/confluent-kafka-go/kafka", "Error", inLibrdkafka, "code", &kafkaCodes},
 	{"github.com/IBM/sarama github.com/Shopify/sarama github.com/segmentio/kafka-go", "KError Error", inKafka, ".", &kafkaCodes},
 	{"github.com/rabbitmq/amqp091-go github.com/streadway/amqp", "Error", inCode, "Code", &amqp091Codes},
 	{"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported", "Error", inCode, "Code", &servicebusCodes},
