@@ -100,7 +100,7 @@ func Final(err error) bool {
 // It knows the errors of popular clients without importing them:
 //
 //   - by exported fields: StatusCode, HTTPStatusCode, HTTPStatus, HTTPCode and Status, a
-//     *http.Response, a http.Header beside a status, and RetryAfter;
+//     *http.Response, a http.Header beside a status, RetryAfter, and the Code of JSON-RPC;
 //   - by marker methods, such as NotFound, which are not called;
 //   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more,
 //     all in clienttest/CLIENTS.md.

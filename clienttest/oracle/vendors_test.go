@@ -34,11 +34,13 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/btcsuite/btcd/btcjson"
 	"github.com/bwmarrin/discordgo"
 	coder "github.com/coder/websocket"
 	confluent "github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10/memd"
+	"github.com/creachadair/jrpc2"
 	"github.com/eclipse/paho.golang/autopaho"
 	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
 	"github.com/emersion/go-imap/v2"
@@ -56,6 +58,7 @@ import (
 	acmez "github.com/mholt/acmez/v3/acme"
 	mssql "github.com/microsoft/go-mssqldb"
 	"github.com/minio/minio-go/v7"
+	mcp "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j/db"
@@ -72,6 +75,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/sijms/go-ora/v2/network"
 	"github.com/slack-go/slack"
+	"github.com/sourcegraph/jsonrpc2"
 	"github.com/stripe/stripe-go/v83"
 	twilio "github.com/twilio/twilio-go/client"
 	"github.com/twitchtv/twirp"
@@ -144,6 +148,9 @@ var vendors = map[string]vendor{
 		{"azcore", func(s sample) error {
 			return &azcore.ResponseError{ErrorCode: s.code, StatusCode: s.status, RawResponse: response(s.status)}
 		}},
+	}},
+	"bitcoin": {clients: []client{
+		{"btcjson", func(s sample) error { return btcjson.NewRPCError(btcjson.RPCErrorCode(s.number), "x") }},
 	}},
 	"cassandra": {clients: []client{
 		{"gocql", func(s sample) error {
@@ -316,6 +323,12 @@ var vendors = map[string]vendor{
 	}},
 	"rocketmq": {clients: []client{
 		{"rocketmq-client-go", func(s sample) error { return primitive.MQBrokerErr{ResponseCode: int16(s.number)} }},
+	}},
+	"rpcobject": {clients: []client{
+		{"sourcegraph/jsonrpc2", func(s sample) error { return &jsonrpc2.Error{Code: int64(s.number), Message: "x"} }},
+		{"jrpc2", func(s sample) error { return &jrpc2.Error{Code: jrpc2.Code(s.number), Message: "x"} }},
+		{"MCP's go-sdk", func(s sample) error { return &mcp.Error{Code: int64(s.number), Message: "x"} }},
+		{"btcjson", func(s sample) error { return btcjson.RPCError{Code: btcjson.RPCErrorCode(s.number), Message: "x"} }},
 	}},
 	"servicebus": {clients: []client{
 		{"azservicebus", func(s sample) error { return &azservicebus.Error{Code: azservicebus.Code(s.code)} }},

@@ -32,7 +32,7 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 	for _, r := range rules {
 		k.apply(r, t)
 	}
-	if !k.open && !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.status == nil && k.after == nil && k.facts == 0 {
+	if !k.open && !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.codes == nil && k.status == nil && k.after == nil && k.facts == 0 {
 		return nil
 	}
 	return k
@@ -177,6 +177,8 @@ func (k *Type) findFields(t reflect.Type) {
 				to = &k.status
 			case isHeader(f.Name, f.Type):
 				to = &k.header
+			case f.Name == "Code" && reflect.Int <= f.Type.Kind() && f.Type.Kind() <= reflect.Int64: // of an error object of JSON-RPC, by its numbers
+				k.codes = append(k.codes, coded{kind: inCode, path: at, table: &rpcobjectCodes})
 			case unit != 0:
 				k.after = append(k.after, wait{at, unit})
 			}

@@ -41,6 +41,10 @@ var (
 		facts:      "\x02\t\t\x02\t\x02\x02\t\x02\x02\t\x02\t\t\x02\x02\x02\x04\x04\x02\t\x02\t\x02\x04\t\t\t\x02\t\x02\x02\t\x02\x02\t\t\x02\x02\x01\t\x02\t\x02\t\x02",
 		beginnings: 0x10,
 	}
+	bitcoinCodes = table{
+		steps: []int32{-36, -34, -33, -28, -27, -25, -24, -22, -21, -19, -10, -8, -7, -6, -5, -4, -3, -2, -1},
+		facts: "\x01\x00\x01\x02\x11\x00\x01\x11\x00\x01\x02\x11\x04\x01\x11\x00\x11\x01\x00",
+	}
 	cassandraCodes = table{
 		database: true,
 		steps:    []int32{0, 1, 10, 11, 256, 257, 4096, 4097, 4098, 4100, 4352, 4353, 4608, 4609, 4864, 4865, 5120, 5121, 5376, 5377, 5632, 5633, 5888, 5889, 8192, 8193, 8448, 8449, 8704, 8705, 8960, 8961, 9216, 9217, 9472, 9473},
@@ -230,6 +234,10 @@ var (
 		steps: []int32{1, 2, 3, 4, 13, 14, 15, 17, 18, 19, 20, 21, 22, 25, 26, 27, 204, 205, 206, 207, 208, 209},
 		facts: "\x02\x04\x01\x00\x11\x02\x01\x02\x01\x00\x02\t\x01\x02\x01\x00\x01\x02\x01\x00\x04\x00",
 	}
+	rpcobjectCodes = table{
+		steps: []int32{-32803, -32802, -32801, -32700, -32699, -32602, -32601, -32600, -32599, -32099, -31999},
+		facts: "\x01\x02\x00\x11\x00\x11\x01\x11\x00\x02\x00",
+	}
 	servicebusCodes = table{
 		words:      []uint32{0x1c80fe73, 0x83ef8046, 0x8fe6b5e5, 0x97f68388, 0xc0dd0e10, 0xebee50c5},
 		facts:      "\x01\x01\x02\x03\t\t",
@@ -361,6 +369,8 @@ func tableOf(vendor string) *table {
 		return &awsCodes
 	case "azure":
 		return &azureCodes
+	case "bitcoin":
+		return &bitcoinCodes
 	case "cassandra":
 		return &cassandraCodes
 	case "clickhouse":
@@ -443,6 +453,8 @@ func tableOf(vendor string) *table {
 		return &replyCodes
 	case "rocketmq":
 		return &rocketmqCodes
+	case "rpcobject":
+		return &rpcobjectCodes
 	case "servicebus":
 		return &servicebusCodes
 	case "sftp":

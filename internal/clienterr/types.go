@@ -123,6 +123,7 @@ var rules = []rule{
 	{"github.com/mholt/acmez/acme", "Problem", inHTTP, "Status", nil},
 	{"github.com/go-acme/lego/acme", "ProblemDetails NonceError AlreadyReplacedError RateLimitedError", inURN, "Type", &acmeCodes},
 	{"github.com/prometheus/client_golang/api/prometheus/v1", "Error", inCode, "Type", &prometheusCodes},
+	{"github.com/btcsuite/btcd/btcjson", "RPCError", inCode, "Code", &bitcoinCodes},
 	{"github.com/docker/docker/client github.com/moby/moby/client", "httpError", inError, "errdef", nil},
 	{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", inHTTP, "Status", nil},
 	{"github.com/twmb/franz-go/pkg/kerr", "Error", inKafka, "Code", &kafkaCodes},

@@ -477,7 +477,7 @@ func TestRulesApplyToTheirTypesAlone(t *testing.T) {
 			t.Errorf("%s.%s has the rules %v", tt.pkg, tt.name, r)
 		}
 	}
-	if k := resolve(reflect.TypeFor[*withCode](), rulesFor("github.com/go-sql-driver/mysql", "MySQLError")); k != nil {
+	if k := resolve(reflect.TypeFor[*withType](), rulesFor("github.com/go-sql-driver/mysql", "MySQLError")); k != nil {
 		t.Errorf("without the field Number: %+v", k)
 	}
 	if got := read(&cause{503}, "google.golang.org/api/googleapi", "Error"); got != (Answer{Status: 503}) {
