@@ -138,9 +138,9 @@ type Error struct {
 // Error returns one line: what gave up, after how many attempts and how long, why, and
 // the last error. With ReasonPermanent it also names the reason of an inner run that made
 // the error permanent. If Answered, it says so in place of the reason. If the last error says
-// only that a context has ended, the latest of Errs that says more follows, cut to 256 bytes.
-// The line ends with the cause, unless the reason or the last error already says it. The type of
-// a guard stands before its error.
+// only that a context has ended, or that an attempt before has used up a request's body, the
+// latest of Errs that says more follows, cut to 256 bytes. The line ends with the cause, unless
+// the reason or the last error already says it. The type of a guard stands before its error.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -168,7 +168,7 @@ func (e *Error) Error() string {
 	if last != nil {
 		text := fmt.Sprint(last) // Sprint, because it survives a nil pointer
 		s += ": " + text
-		if saysOnlyContext(text) {
+		if hides(text) {
 			if hidden := e.hidden(); !strings.Contains(s, hidden) {
 				s += "; before that: " + hidden
 			}
@@ -182,9 +182,9 @@ func (e *Error) Error() string {
 	return s
 }
 
-// hidden returns the text of the latest error before the last one that says more than that a
-// context has ended, or "". Of an inner run it is that of what its last attempt failed with:
-// texts of runs within runs, each twice, would be twice as long for each.
+// hidden returns the text of the latest error before the last one that hides nothing, or "". Of
+// an inner run it is that of what its last attempt failed with: texts of runs within runs, each
+// twice, would be twice as long for each.
 func (e *Error) hidden() string {
 	for _, err := range slices.Backward(e.Errs[:len(e.Errs)-1]) {
 		run, within := errtree.Find[*Error](err)
@@ -197,17 +197,20 @@ func (e *Error) hidden() string {
 		if err == nil || within {
 			continue
 		}
-		if text := fmt.Sprint(err); !saysOnlyContext(text) {
+		if text := fmt.Sprint(err); !hides(text) {
 			return shortened(text)
 		}
 	}
 	return ""
 }
 
-// saysOnlyContext reports whether an error's text ends as that of a context does, whatever a
-// client has put around that.
-func saysOnlyContext(text string) bool {
-	for _, end := range [...]string{context.DeadlineExceeded.Error(), context.Canceled.Error(), "(Client.Timeout exceeded while awaiting headers)"} {
+// hides reports whether an error's text ends as those errors do that say nothing of the server,
+// because the attempt could not be made to its end, whatever a client has put around that.
+func hides(text string) bool {
+	for _, end := range [...]string{
+		"context deadline exceeded", "context canceled", "(Client.Timeout exceeded while awaiting headers)",
+		"file already closed", "read/write on closed pipe", "with Body length 0", // of a body that an attempt before has read
+	} {
 		if strings.HasSuffix(text, end) {
 			return true
 		}

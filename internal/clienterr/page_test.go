@@ -35,8 +35,8 @@ func TestThePageNamesTheFields(t *testing.T) {
 		t.Fatal("the page does not say which fields are not read")
 	}
 	items := strings.Split(rule+unread, "; - ")
-	if len(items) != 4 {
-		t.Fatalf("the rule has %d items, want 4: %q", len(items), items)
+	if len(items) != 5 {
+		t.Fatalf("the rule has %d items, want 5: %q", len(items), items)
 	}
 	var named []string
 	for _, m := range regexp.MustCompile("`([A-Z]\\w*)`").FindAllStringSubmatch(rule+unread, -1) {
@@ -87,6 +87,11 @@ func TestThePageNamesTheFields(t *testing.T) {
 			if read != want {
 				t.Errorf("%s %T: read %t, the page says %t", name, v, read, want)
 			}
+		}
+	}
+	for _, v := range values { // the last item
+		if read, want := reads(field("Code", v)).codes != nil, slices.Contains([]any{0, int64(0), seconds(0), wait}, v); read != want {
+			t.Errorf("Code %T: read %t, want %t", v, read, want)
 		}
 	}
 	if k := reads(field("Anything", &http.Response{})); k.status == nil || k.header == nil {

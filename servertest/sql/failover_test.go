@@ -165,7 +165,9 @@ type switched struct {
 	now              atomic.Pointer[driver.Connector]
 }
 
-func (s *switched) Connect(ctx context.Context) (driver.Conn, error) { return (*s.now.Load()).Connect(ctx) }
+func (s *switched) Connect(ctx context.Context) (driver.Conn, error) {
+	return (*s.now.Load()).Connect(ctx)
+}
 
 // After a failover twenty idle connections lead to a server that has become a standby. The first
 // attempt closes its own, the second the others, and the third reaches the new primary.

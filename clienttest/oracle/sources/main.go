@@ -38,6 +38,8 @@ var sources = []source{
 	{"kubernetes", "k8s.io/apimachinery@v0.37.0", kubernetes},
 	{"mysql", "github.com/pingcap/tidb/pkg/parser@v0.0.0-20260418072757-ce92298d1124", mysql},
 	{"nats", "github.com/nats-io/nats-server/v2@v2.15.3", nats},
+	{"texts", "gorm.io/gorm@v1.31.2", sentinels("errors.go")},
+	{"texts", "go.etcd.io/bbolt@v1.5.0", sentinels("errors/errors.go")},
 	{"sqlstate", "github.com/jackc/pgerrcode@v0.0.0-20250907135507-afb5586c32a6", sqlstate},
 }
 

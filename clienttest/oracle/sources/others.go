@@ -17,6 +17,13 @@ func azureBlob(dir string) ([]row, error) {
 	return match(filepath.Join(dir, "bloberror", "error_codes.go"), `Code = "(\w+)"`, func(m []string) row { return row{m[1], "", "no"} })
 }
 
+// sentinels reads the texts of what a file of a module makes with errors.New.
+func sentinels(file string) func(dir string) ([]row, error) {
+	return func(dir string) ([]row, error) {
+		return match(filepath.Join(dir, filepath.FromSlash(file)), `Err\w+ += errors\.New\("([^"]+)"\)`, func(m []string) row { return row{m[1], "", "never"} })
+	}
+}
+
 // kafka reads franz-go's package kerr.
 func kafka(dir string) ([]row, error) {
 	return match(filepath.Join(dir, "pkg", "kerr", "kerr.go"), `&Error\{"(\w+)", (-?\d+), (true|false),`, func(m []string) row {
