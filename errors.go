@@ -210,6 +210,7 @@ func hides(text string) bool {
 	for _, end := range [...]string{
 		"context deadline exceeded", "context canceled", "(Client.Timeout exceeded while awaiting headers)",
 		"file already closed", "read/write on closed pipe", "with Body length 0", // of a body that an attempt before has read
+		"before resuming publishing", // Pub/Sub's, after the error of a message with the same key
 	} {
 		if strings.HasSuffix(text, end) {
 			return true

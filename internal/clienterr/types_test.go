@@ -58,6 +58,15 @@ type (
 		SQLState [5]byte
 	}
 	jsError    struct{ apiErr *byNATS }
+	limitedBy  struct{ RetryAfter int }
+	parameters struct {
+		withCode
+		limitedBy
+	}
+	shopify struct {
+		withStatus
+		RetryAfter int
+	}
 	result     struct{ ResultCode uint16 }
 	errorFrame struct {
 		_    struct{ version byte }
@@ -342,6 +351,9 @@ func TestStatuses(t *testing.T) {
 		{"github.com/opensearch-project/opensearch-go/v4", "StructError", func(n int) any { return &withStatus{n} }},
 		{"github.com/opensearch-project/opensearch-go/v3/opensearchapi", "Error", func(n int) any { return &withStatus{n} }},
 		{"github.com/olivere/elastic/v7", "Error", func(n int) any { return &withStatus{n} }},
+		{"github.com/go-telegram-bot-api/telegram-bot-api/v5", "Error", func(n int) any { return &withCode{n} }},
+		{"gopkg.in/telebot.v4", "Error", func(n int) any { return &withCode{n} }},
+		{"github.com/bold-commerce/go-shopify/v4", "ResponseError", func(n int) any { return withStatus{n} }},
 		{"github.com/twilio/twilio-go/client", "TwilioRestError", func(n int) any { return &withStatus{n} }},
 		{"github.com/slack-go/slack", "StatusCodeError", func(n int) any { return withCode{n} }},
 		{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", func(n int) any { return withStatus{n} }},
@@ -436,6 +448,9 @@ func TestSpecial(t *testing.T) {
 		{"github.com/slack-go/slack", "RateLimitedError", &limited{second}, Answer{Status: 429, Hint: second}},
 		{"github.com/bwmarrin/discordgo", "RateLimitError", &embedded{&limited{second}}, Answer{Status: 429, Hint: second}},
 		{"github.com/bwmarrin/discordgo", "RateLimitError", &embedded{}, Answer{Status: 429}},
+		{"gopkg.in/telebot.v4", "FloodError", limitedBy{7}, Answer{Status: 429, Hint: 7 * second}},
+		{"github.com/go-telegram-bot-api/telegram-bot-api/v5", "Error", &parameters{withCode{429}, limitedBy{7}}, Answer{Status: 429, Hint: 7 * second}},
+		{"github.com/bold-commerce/go-shopify/v4", "RateLimitError", shopify{withStatus{429}, 7}, Answer{Status: 429, Hint: 7 * second}},
 		{hub, "RateLimitError", &github{Response: &http.Response{StatusCode: 403, Header: http.Header{"X-Ratelimit-Remaining": {"0"},
 			"X-Ratelimit-Reset": {"7"}}}}, Answer{Status: 429, Hint: 7 * second, Beside: Beside{Timed: true}}},
 		{hub, "RateLimitError", &github{}, Answer{Status: 429}},
