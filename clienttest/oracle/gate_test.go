@@ -147,6 +147,7 @@ func TestVendorsCodes(t *testing.T) {
 // elsewhere are tables that other tests are for.
 var elsewhere = map[string]string{
 	"conflicts": "TestConflicts",
+	"duckdb":    "TestCodes in internal/clienterr, since its database is linked as a library",
 	"sqlite":    "servertest/sql, since its drivers take a minute to build",
 	"words":     "TestForgottenVendors",
 }

@@ -63,6 +63,11 @@ var (
 		steps: []int32{0, 110001, 110002, 130000, 130001},
 		facts: "\x00\x02\x00\x04\x00",
 	}
+	duckdbCodes = table{
+		database: true,
+		steps:    []int32{0, 1, 3, 4, 7, 8, 9, 10, 11, 16, 18, 19, 21, 22, 25, 26, 30, 31, 32, 33, 34, 38, 39, 40, 41, 44, 45},
+		facts:    "\x00\x11\x00\x11\x01\x11\x00\"\x01\x00\x11\x00\t\x01\x02\x00\t\x00\x11\x04\x01\x00\x01\x00\x01\x02\x00",
+	}
 	elasticsearchCodes = table{
 		words:      []uint32{0x6257bc38, 0xb9a5aabf},
 		facts:      "\t\x02",
@@ -379,6 +384,8 @@ func tableOf(vendor string) *table {
 		return &couchbaseCodes
 	case "discord":
 		return &discordCodes
+	case "duckdb":
+		return &duckdbCodes
 	case "elasticsearch":
 		return &elasticsearchCodes
 	case "etcd":

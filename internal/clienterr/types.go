@@ -155,6 +155,7 @@ var rules = []rule{
 	{"github.com/mattn/go-sqlite3", "Error", inSQLite, "ExtendedCode", &sqliteCodes},
 	{"github.com/mattn/go-sqlite3", "Error", inSQLite, "Code", &sqliteCodes},
 	{"modernc.org/sqlite", "Error", inSQLite, "code", &sqliteCodes},
+	{"github.com/duckdb/duckdb-go github.com/marcboeker/go-duckdb", "Error", inCode, "Type", &duckdbCodes},
 	{"github.com/sijms/go-ora/network", "OracleError", inCode, "ErrCode", &oracleCodes},
 	{"github.com/snowflakedb/gosnowflake", "SnowflakeError", inCode, "Number", &snowflakeCodes},
 	{"github.com/snowflakedb/gosnowflake", "SnowflakeError", inCode, "SQLState", &sqlstateCodes},

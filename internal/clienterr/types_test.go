@@ -117,6 +117,7 @@ func TestCodes(t *testing.T) {
 		{"github.com/nats-io/nats.go", "APIError", func(n int64) any { return &byNATS{0, uint16(n)} }, "nats"},
 		{"github.com/nats-io/nats.go/jetstream", "jsError", func(n int64) any { return &jsError{&byNATS{0, uint16(n)}} }, "nats"},
 		{"modernc.org/sqlite", "Error", func(n int64) any { return &struct{ code int }{int(n)} }, "sqlite"},
+		{"github.com/duckdb/duckdb-go/v2", "Error", func(n int64) any { return &struct{ Type uint32 }{uint32(n)} }, "duckdb"},
 		{"github.com/snowflakedb/gosnowflake", "SnowflakeError", func(n int64) any {
 			return &struct {
 				Number   int
@@ -520,6 +521,17 @@ func TestWithoutVersions(t *testing.T) {
 	} {
 		if got := withoutVersions(path); got != want {
 			t.Errorf("withoutVersions(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+// DuckDB's conflicts are a database's, which has rolled the transaction back.
+func TestDuckDB(t *testing.T) {
+	for _, pkg := range []string{"github.com/duckdb/duckdb-go/v2", "github.com/marcboeker/go-duckdb"} {
+		e := &struct{ Type uint32 }{10}
+		k := resolve(reflect.TypeOf(e), rulesFor(pkg, "Error"))
+		if k == nil || !k.database || k.read(reflect.ValueOf(e)).Facts != Facts(Transient)|RolledBack {
+			t.Errorf("%s: %+v", pkg, k)
 		}
 	}
 }
