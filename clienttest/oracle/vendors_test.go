@@ -144,6 +144,17 @@ var vendors = map[string]vendor{
 			return minio.ErrorResponse{Code: s.code, StatusCode: or(s.status, 400)}
 		}},
 	}},
+	"awstext": {clients: []client{
+		{"AWS SDK", func(s sample) error {
+			message := s.code + ". An update is in progress for resource: arn:aws:lambda:us-east-1:123456789012:function:a-name-that-makes-it-longer-than-any-text"
+			return &smithy.OperationError{ServiceID: "Lambda", OperationName: "Call", Err: &awshttp.ResponseError{
+				ResponseError: &smithyhttp.ResponseError{
+					Response: &smithyhttp.Response{Response: response(409)},
+					Err:      &smithy.GenericAPIError{Code: s.name, Message: message},
+				},
+			}}
+		}},
+	}},
 	"azure": {clients: []client{
 		{"azcore", func(s sample) error {
 			return &azcore.ResponseError{ErrorCode: s.code, StatusCode: s.status, RawResponse: response(s.status)}
@@ -215,7 +226,9 @@ var vendors = map[string]vendor{
 		}},
 	}},
 	"grpctext": {clients: []client{
-		{"grpc", func(s sample) error { return status.Error(grpcCode(or(s.word, "Unauthenticated")), s.code) }},
+		{"grpc", func(s sample) error {
+			return status.Error(grpcCode(or(s.word, "Unauthenticated")), s.code+strings.Repeat("x", 200))
+		}},
 	}},
 	"http": {clients: []client{
 		{"retryhttp", func(s sample) error { return &retryhttp.StatusError{Code: s.number} }},

@@ -58,7 +58,7 @@ func askMethod(method uint8, err error) (f Facts, status int) {
 			f = Facts(Unprocessed)
 		}
 	case ofErrorCode:
-		f = awsCodes.word("", e.(coder).ErrorCode())
+		f = awsCode("", e.(coder))
 	case ofOrigErr:
 		f = awsCodes.word("", e.(awserr).Code())
 	case ofSQLState:
@@ -138,7 +138,20 @@ func Code(err error, service string) Facts {
 	if k := Of(reflect.TypeOf(err)); k.kind == inDynamoDB {
 		return k.Read(err, true).Facts
 	}
-	return awsCodes.word(service, e.ErrorCode())
+	return awsCode(service, e)
+}
+
+// awsCode judges a code of an AWS service. Of a conflict only the message may say that it passes.
+func awsCode(service string, e coder) Facts {
+	code := e.ErrorCode()
+	if code == "ResourceConflictException" {
+		if m, ok := e.(interface{ ErrorMessage() string }); ok {
+			if f := awstextCodes.word("", m.ErrorMessage()); f != 0 {
+				return f
+			}
+		}
+	}
+	return awsCodes.word(service, code)
 }
 
 // Judge returns what an error means, with all that it wraps. Package retry sets it: the
