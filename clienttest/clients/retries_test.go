@@ -218,6 +218,16 @@ func redisServer(answer string) service {
 
 // serveRedis calls got for each GET and SET, and answers these with an error.
 func serveRedis(network *pipes.Pipes, answer string, got func(command []string)) (stop func()) {
+	return answerRedis(network, func(_ net.Conn, command []string) (reply string) {
+		if got(command); answer == "" {
+			return ""
+		}
+		return "-" + answer + "\r\n"
+	})
+}
+
+// answerRedis answers each GET and SET as reply says, or cuts the connection if that is "".
+func answerRedis(network *pipes.Pipes, reply func(conn net.Conn, command []string) string) (stop func()) {
 	return each(network, func(conn net.Conn) {
 		for r := bufio.NewReader(conn); ; {
 			var words int
@@ -236,21 +246,20 @@ func serveRedis(network *pipes.Pipes, answer string, got func(command []string))
 				}
 				command[i] = strings.ToUpper(string(word[:size]))
 			}
-			reply := "+OK\r\n"
+			answer := "+OK\r\n"
 			switch command[0] {
 			case "GET", "SET":
-				if got(command); answer == "" {
+				if answer = reply(conn, command); answer == "" {
 					return
 				}
-				reply = "-" + answer + "\r\n"
 			case "HELLO":
-				reply = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
+				answer = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
 			case "COMMAND":
-				reply = "*0\r\n"
+				answer = "*0\r\n"
 			case "CLUSTER":
-				reply = "-ERR This instance has cluster support disabled\r\n"
+				answer = "-ERR This instance has cluster support disabled\r\n"
 			}
-			if _, err := io.WriteString(conn, reply); err != nil {
+			if _, err := io.WriteString(conn, answer); err != nil {
 				return
 			}
 		}
@@ -263,7 +272,7 @@ func mongos() []service {
 	var all []service
 	for _, answer := range []bson.D{shuttingDown, nil} {
 		all = append(all, func(network *pipes.Pipes, seen func()) (stop func()) {
-			return serveMongo(network, func([]byte) { seen() }, answer)
+			return serveMongo(network, func(net.Conn) bool { return false }, func([]byte) { seen() }, answer)
 		})
 	}
 	return all
@@ -272,8 +281,8 @@ func mongos() []service {
 var shuttingDown = bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 91}, {Key: "errmsg", Value: "x"}, {Key: "errorLabels", Value: bson.A{"RetryableWriteError"}}}
 
 // serveMongo calls got for each insert, with its sections. It cuts the connection if it has no
-// answer to that.
-func serveMongo(network *pipes.Pipes, got func(sections []byte), answerToInsert bson.D) (stop func()) {
+// answer to that, and answers nothing on one that is silent.
+func serveMongo(network *pipes.Pipes, silent func(net.Conn) bool, got func(sections []byte), answerToInsert bson.D) (stop func()) {
 	const query, reply, msg = 2004, 1, 2013 // codes of MongoDB's wire protocol
 	return each(network, func(conn net.Conn) {
 		for {
@@ -284,6 +293,9 @@ func serveMongo(network *pipes.Pipes, got func(sections []byte), answerToInsert 
 			body := make([]byte, binary.LittleEndian.Uint32(header)-16)
 			if _, err := io.ReadFull(conn, body); err != nil {
 				return
+			}
+			if silent(conn) {
+				continue
 			}
 			code, rest := binary.LittleEndian.Uint32(header[12:]), body[5:] // flags, kind of the section
 			if code == query {

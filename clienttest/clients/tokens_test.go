@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -137,7 +138,7 @@ func overRedis(network *pipes.Pipes, got func(string)) (stop func()) {
 
 // overMongo has the inserts of MongoDB's driver fail. The first section of one is about the session.
 func overMongo(network *pipes.Pipes, got func(string)) (stop func()) {
-	return serveMongo(network, func(sections []byte) {
+	return serveMongo(network, func(net.Conn) bool { return false }, func(sections []byte) {
 		_, documents, _ := strings.Cut(string(sections), "documents\x00")
 		got(documents)
 	}, shuttingDown)
