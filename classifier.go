@@ -115,8 +115,9 @@ func Final(err error) bool {
 // with Throttling may be repeated, and 429 with insufficient_quota may not. CLIENTS.md has
 // the rules, and how often they are right.
 //
-// Else it compares texts in three places only: a few permanent errors of net/http and go-git
-// have nothing else, JSON that was cut has no other mark, and Redis answers with texts. Error types of
+// Else it compares texts where there is nothing else: of errors that errors.New has made, which a
+// table lists; of JSON that was cut; of a server's few messages that say more than its code;
+// and the first word of an error of Redis is its code. Error types of
 // crypto/tls, crypto/x509 and net/http are recognized by their names: they are found
 // by Unwrap, but not through an As method that knows only their types.
 //
