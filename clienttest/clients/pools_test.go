@@ -167,8 +167,8 @@ var pools = []pooled{
 			return last(redigo.DoContext(c, ctx, "GET", "x"))
 		}
 	})},
-	{"rueidis", "12 to 13", asRedis, rueidisClient(func(*rueidis.ClientOption) {})},
-	{"rueidis", "`ConnWriteTimeout` of a second: 4 to 5", asRedis, rueidisClient(func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Second })},
+	{"rueidis", "12-13", asRedis, rueidisClient(func(*rueidis.ClientOption) {})},
+	{"rueidis", "`ConnWriteTimeout` of a second: 4-5", asRedis, rueidisClient(func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Second })},
 	{"mongo-driver", "13", asMongo, mongoClient},
 	{"net/http", "3", asWeb, netHTTP(func(base *http.Transport) http.RoundTripper { return base })},
 	{"net/http with `MaxIdleConnsPerHost: 12`", "13", asWeb, netHTTP(twelve)},

@@ -82,7 +82,7 @@ func TestNumberOfClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(readme), "the errors of more than a hundred [client libraries]") {
+	if !strings.Contains(string(readme), "the errors of over a hundred [client libraries]") {
 		t.Fatal("the README does not say of how many clients the errors are known")
 	}
 	page, err := os.ReadFile("../CLIENTS.md")
