@@ -35,11 +35,13 @@ func Alert(code uint64) Facts { return tlsalertCodes.number(int64(min(code, 1<<3
 // option of the server forbids a statement, of which only --read-only may be another one elsewhere.
 func MySQL(number int64, text string) Facts {
 	f := mysqlCodes.number(number)
-	if number == 1290 && text != "" && !strings.Contains(text, "read-only") && !strings.Contains(text, "read only") && !strings.Contains(text, "read_only") {
+	if number == optionForbids && text != "" && !strings.Contains(text, "read-only") && !strings.Contains(text, "read only") && !strings.Contains(text, "read_only") {
 		f = Facts(Permanent)
 	}
 	return f
 }
+
+const optionForbids = 1290
 
 // SQLite judges a result code of SQLite: an extended one that has no row is its primary one,
 // which is in the lowest byte.

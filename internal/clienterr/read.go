@@ -240,7 +240,7 @@ func (c *coded) fact(code, v reflect.Value, status int) Facts {
 		n = int64(int32(n))
 	}
 	f := c.table.number(n)
-	if c.kind == inMySQL {
+	if c.kind == inMySQL && n == optionForbids {
 		f = MySQL(n, text(follow(v.Type(), "Message").of(v)))
 	}
 	if f != 0 {
