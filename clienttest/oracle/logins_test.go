@@ -33,6 +33,7 @@ func init() {
 
 // logins are the codes with which a server refuses a login, by table.
 var logins = map[string][]string{
+	"acme":          {"accountDoesNotExist", "unauthorized"},
 	"aerospike":     {"60", "62", "63", "64", "65"},
 	"alibaba":       {"InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "SignatureDoesNotMatch"},
 	"amqp091":       {"403"},
@@ -54,7 +55,7 @@ var logins = map[string][]string{
 	"hcloud":        {"unauthorized"},
 	"http":          {"401", "407"},
 	"imap":          {"AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"},
-	"kafka":         {"58", "93"},
+	"kafka":         {"58", "93", "-169"},
 	"kerberos":      {"1", "6", "12", "18", "23", "24", "31"},
 	"krberror":      {"Decrypting_Error"},
 	"kubernetes":    {"Unauthorized"},
@@ -78,15 +79,17 @@ var logins = map[string][]string{
 	"slack":         {"invalid_auth", "not_authed", "account_inactive", "token_revoked"},
 	"snowflake":     {"390100", "390101", "390102", "390144"},
 	"sqlstate":      {"28000", "28P01"},
+	"ssh":           {"2", "13", "14"},
 	"stripe":        {"401 authentication_error"},
 	"temporal":      {"16"},
 	"tencent":       {"AuthFailure", "AuthFailure.*"},
-	"texts":         {"authentication required", "bad user name or password", "not Authorized", "zk: client authentication failed", "nats: authorization violation", "username/password authentication failed"},
-	"tlsalert":      {"42", "48", "49", "116"},
-	"trino":         {"4"},
-	"twilio":        {"20003"},
-	"twirp":         {"unauthenticated"},
-	"ydb":           {"400020"},
+	"texts": {"authentication required", "bad user name or password", "not Authorized", "zk: client authentication failed", "nats: authorization violation", "username/password authentication failed",
+		"ssh: unable to authenticate*"},
+	"tlsalert": {"42", "48", "49", "116"},
+	"trino":    {"4"},
+	"twilio":   {"20003"},
+	"twirp":    {"unauthenticated"},
+	"ydb":      {"400020"},
 }
 
 // A login that is refused is tried once: more of them lock the account.
