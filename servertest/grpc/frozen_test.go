@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -75,6 +76,17 @@ func process(t *testing.T) (addr string, p *os.Process) {
 	return "", nil
 }
 
+// freeze returns when p has stopped: a thread of it may go on for a while after the signal.
+func freeze(t *testing.T, p *os.Process) {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%v, status %x", err, status)
+	}
+}
+
 // One of two servers is frozen: its system acknowledges what is sent to it, and nothing answers.
 // With gRPC's default no call succeeds. With the Balancer each does, in at most two attempts. If
 // clients and servers agree on pings, none loses an attempt once the connection is gone.
@@ -97,10 +109,13 @@ func TestFrozenServer(t *testing.T) {
 				t.Skip("RETRY_LONG is not set")
 			}
 			t.Parallel()
-			frozen, p := process(t)
-			other, _ := process(t)
+			servers, state := map[string]*os.Process{}, resolver.State{}
+			for range 2 {
+				addr, p := process(t)
+				servers[addr], state.Addresses = p, append(state.Addresses, resolver.Address{Addr: addr})
+			}
 			r := manual.NewBuilderWithScheme("both")
-			r.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: frozen}, {Addr: other}}})
+			r.InitialState(state)
 			var attempts atomic.Int32
 			policy := retry.Policy{MaxAttempts: 4, AttemptTimeout: 500 * time.Millisecond, Backoff: retry.Constant(10 * time.Millisecond)}
 			policy.Hooks.AttemptDone = func(context.Context, retry.Attempt) { attempts.Add(1) }
@@ -115,9 +130,11 @@ func TestFrozenServer(t *testing.T) {
 				cc.WaitForStateChange(within(t), state)
 			}
 			time.Sleep(500 * time.Millisecond) // the Balancer connects to both
-			if err := p.Signal(syscall.SIGSTOP); err != nil {
+			var answers peer.Peer              // of pick_first it is the one that was faster
+			if err := call(within(t), cc, get, grpc.Peer(&answers)); err != nil {
 				t.Fatal(err)
 			}
+			freeze(t, servers[answers.Addr.String()])
 			time.Sleep(tt.wait)
 			attempts.Store(0)
 			n := calls
