@@ -535,3 +535,33 @@ func TestDuckDB(t *testing.T) {
 		}
 	}
 }
+
+// Of an error that errors.New has made the beginning may be all that is known, however long it is.
+func TestBeginningsOfTexts(t *testing.T) {
+	beginnings := 0
+	for _, row := range rowsOf(t, "texts") {
+		begin, is := strings.CutSuffix(row.Code, "*")
+		if !is {
+			continue
+		}
+		beginnings++
+		facts, err := row.Facts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Class(slices.Index(oracle.Classes, facts.Class))
+		for _, text := range []string{begin, begin + "x", begin + strings.Repeat(" x", longest)} {
+			if got := Text(text).Class(); got != want {
+				t.Errorf("%q is %d, want %d", text, got, want)
+			}
+		}
+		for _, text := range []string{begin[1:] + "x", begin[:len(begin)-1] + "\x00"} {
+			if got := Text(text); got != 0 {
+				t.Errorf("%q is %d", text, got)
+			}
+		}
+	}
+	if beginnings < 5 {
+		t.Errorf("the table has %d beginnings", beginnings)
+	}
+}
