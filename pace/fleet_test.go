@@ -578,7 +578,7 @@ func TestShapesOfAToldQuota(t *testing.T) {
 				}
 				return nil
 			}
-		}, .17, .85, 2.2, 1, false},
+		}, .2, .85, 2.2, 1, false},
 	}
 	seeds := uint64(1)
 	if longTests {

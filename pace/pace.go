@@ -141,7 +141,7 @@ func (p *Pace) Started() uint64 {
 //
 // If less may start than by p's own count, that is what may start. More may start only if so much more remains than by
 // the answer before that a new window must have begun. Tell ignores the answer to an attempt that began before that of
-// an answer which it has heard, and numbers that make no sense. A nil p ignores all, and so does one with a Quota.
+// an answer which it has heard, and numbers that make no sense, such as more than have started. A nil p ignores all, and so does one with a Quota.
 // Package retryhttp calls Tell for Transport.PaceByHeaders.
 func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
 	rate := quota / per.Seconds()
@@ -150,15 +150,17 @@ func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started
 	}
 	now := p.lock()
 	defer p.unlock()
-	since := float64(p.started.Load()) - float64(started)
-	p.pacer.Tell(now, pacing.Stated{Rate: rate, Burst: quota, Remaining: remaining}, started, max(since, 0))
+	if all := p.started.Load(); started <= all {
+		p.pacer.Tell(now, pacing.Stated{Rate: rate, Burst: quota, Remaining: remaining}, started, float64(all-started))
+	}
 }
 
 type costKey struct{}
 
 // WithCost returns a context whose calls cost so many units of Pace.Quota, such as the tokens of a
 // prompt: one that costs twice as much takes twice the time. Calls without a cost, or with one
-// that is not positive or not finite, cost one unit. Without a Quota a cost has no effect: a server states
+// that is not positive or not finite, cost one unit. Use one context for one call: what [Spent] says of an attempt
+// counts for all that run under it. Without a Quota a cost has no effect: a server states
 // how many attempts may start. WithCost panics if ctx is nil.
 func WithCost(ctx context.Context, cost float64) context.Context {
 	return context.WithValue(ctx, costKey{}, &pacing.Bill{Cost: cost})

@@ -804,6 +804,12 @@ func TestPaceThatIsToldByTheServer(t *testing.T) {
 			t.Errorf("%v: the rate is %v", bad, odd.Rate())
 		}
 	}
+	future := new(pace.Pace)
+	future.Tell(25, time.Second, 25, 1) // nothing has started
+	future.Tell(5, time.Second, 5, 0)
+	if rate := future.Rate(); rate != 5 {
+		t.Errorf("after the answer to an attempt that has not started the rate is %v, want that of the next answer", rate)
+	}
 
 	p, v := virtual()
 	model := &pace.Pace{Clock: v}

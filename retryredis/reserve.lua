@@ -82,5 +82,5 @@ end
 local text = {}
 for i, x in ipairs({tat, now, moved, till, passed, ahead, free, freed}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
 redis.call('HMSET', KEYS[1], unpack(text))
-redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(tat - now + bucket, 600) * 1e3))
+redis.call('PEXPIRE', KEYS[1], math.ceil(math.min(math.max(tat - now + bucket, 600), 1e9) * 1e3))
 return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved)}

@@ -327,3 +327,52 @@ func TestCostsThatAreKnownAfterwardsOfAFleet(t *testing.T) {
 		}
 	}
 }
+
+// A hold is kept at once, and whatever becomes of the store that is told of it.
+func TestAHoldOfASharedPacerIsKept(t *testing.T) {
+	accept := func(p *pacing.Pacer[int], now time.Time) {
+		a, due, _ := p.Ask(now)
+		if !due || a.Hold == 0 {
+			t.Fatalf("the store is asked %+v, %v, want to hear of the hold", a, due)
+		}
+		p.Answered(now, a, pacing.Slots{Moved: a.Hold})
+	}
+	for name, then := range map[string]func(*pacing.Pacer[int], time.Time){
+		"no answer yet":            func(*pacing.Pacer[int], time.Time) {},
+		"the store takes it":       accept,
+		"and then does not answer": func(p *pacing.Pacer[int], now time.Time) { accept(p, now); p.Alone(now) },
+		"and then Share ends":      func(p *pacing.Pacer[int], now time.Time) { accept(p, now); p.Part(now) },
+	} {
+		p, now, turn := reserved()
+		p.Hold(now, time.Minute)
+		then(p, now.Add(60*time.Millisecond))
+		if p.TryStart(now.Add(time.Minute-1), turn) {
+			t.Errorf("%s: an attempt starts in the hold", name)
+		}
+	}
+	p, now, _ := reserved()
+	p.Hold(now, time.Minute)
+	if a, tells := p.Part(now.Add(time.Second)); !tells || a.Hold != 59 {
+		t.Errorf("Part tells %v %+v, want what is left of the hold", tells, a)
+	}
+}
+
+// Debt is paid while health is closed.
+func TestDebtIsPaidWhileOthersAreRefused(t *testing.T) {
+	p, now := told(.1, 1)
+	for i := range 6 {
+		turn := new(pacing.Turn[int])
+		if wait, _ := p.Enter(now, turn, pacing.Never); wait != 0 {
+			t.Fatalf("attempt %d waits for %v", i, wait)
+		}
+		p.End(now, turn, health.Failed, time.Minute, false)
+		if i < 5 {
+			now = now.Add(10*time.Second + 10)
+		}
+	}
+	turn := new(pacing.Turn[int])
+	wait, ok := p.Enter(now, turn, 65*time.Second)
+	if sleep, timed := p.Sleep(turn); !ok || !timed || wait != time.Minute || sleep != time.Minute || !p.TryStart(now.Add(time.Minute), turn) {
+		t.Errorf("%v: waits for %v, sleeps for %v, want a minute", ok, wait, sleep)
+	}
+}

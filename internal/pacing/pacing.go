@@ -277,12 +277,12 @@ func (p *Pacer[T]) settle(more float64) {
 // Hold lets nothing start for d, mostHold at most.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
-	switch d = min(d, mostHold); {
-	case d <= 0:
-	case p.mode == reserving:
-		p.store.report(p.now.Add(d), p.now) // the caller knows
-	default:
-		p.hold = later(p.hold, p.now.Add(d))
+	if d = min(d, mostHold); d <= 0 {
+		return
+	}
+	p.hold = later(p.hold, p.now.Add(d)) // also when a store that is told fails later
+	if p.mode == reserving {
+		p.store.report(p.hold, p.now) // the caller knows
 	}
 }
 
@@ -309,7 +309,7 @@ func (p *Pacer[T]) Tell(now time.Time, s Stated, before uint64, since float64) {
 		p.become(limited)
 		renewed = true
 	}
-	if debt := since - s.Remaining; renewed || debt > p.debt {
+	if debt := max(since-s.Remaining, -s.Burst); renewed || debt > p.debt {
 		p.debt = debt
 	}
 	p.stirred = true
@@ -330,19 +330,18 @@ func (p *Pacer[T]) Join(now time.Time) {
 func (p *Pacer[T]) Part(now time.Time) (a Ask, tells bool) {
 	p.advance(now)
 	p.store.giveBack(p.now, p.store.have())
-	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused, Spent: p.store.spent}
+	a = p.store.news(p.now, p.quota)
 	p.Alone(now)
-	return a, a.Unused > tiny || math.Abs(a.Spent) > tiny
+	return a, a.Unused > tiny || math.Abs(a.Spent) > tiny || a.Hold > 0
 }
 
 // Alone notes that the store does not answer.
 func (p *Pacer[T]) Alone(now time.Time) {
 	p.advance(now)
-	until := p.store.fails(p.now)
+	p.store.fails(p.now)
 	if p.mode == alone {
 		return
 	}
-	p.hold = later(p.hold, until)
 	p.own.set(p.now, p.quota.rate)
 	p.become(alone)
 }
@@ -353,7 +352,7 @@ func (p *Pacer[T]) Shared() (ok bool, since time.Time) {
 }
 
 // News notes that another process may have held all.
-func (p *Pacer[T]) News() { p.store.news = true }
+func (p *Pacer[T]) News() { p.store.called = true }
 
 // Due reports whether there is something to ask the store.
 func (p *Pacer[T]) Due() bool {
@@ -459,7 +458,8 @@ func (p *Pacer[T]) forecast(ahead, size float64) (wait time.Duration, sure bool)
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
-		wait += roundUp + inSeconds(min(n/rate, mostDebt))
+		paid := max(p.hold.Sub(p.now), 0) + roundUp + inSeconds(min(n/rate, mostDebt)) // not while Hold holds, but while health is closed
+		wait = max(wait, paid)
 	}
 	return wait, true
 }

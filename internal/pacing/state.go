@@ -20,7 +20,7 @@ type State struct{ Tat, At, Moved, Until, Passed, Ahead, Free, Freed float64 }
 
 // Keep returns for how long from At on a store keeps s, if a was applied last: then the zero State says as much.
 func (s *State) Keep(a Ask) time.Duration {
-	return time.Duration(max(s.Tat-s.At+a.Burst/a.Rate, keeps) * float64(time.Second))
+	return inSeconds(min(max(s.Tat-s.At+a.Burst/a.Rate, keeps), most))
 }
 
 // Reserve applies an Ask at now, a time in seconds. The formula is GCRA's (ITU-T I.371), with slots that are

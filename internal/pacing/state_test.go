@@ -155,3 +155,12 @@ func TestHowLongAStateIsKept(t *testing.T) {
 		}
 	}
 }
+
+func TestAStateIsNotKeptForever(t *testing.T) {
+	a := pacing.Ask{Rate: 1e-9, Burst: 1, Spent: 1e9}
+	s := new(pacing.State)
+	s.Reserve(1e9, a)
+	if kept := s.Keep(a); kept != 1e9*time.Second {
+		t.Errorf("Keep returns %v, want the longest", kept)
+	}
+}

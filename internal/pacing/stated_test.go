@@ -95,3 +95,10 @@ func TestAStatedQuotaIsNotDoubted(t *testing.T) {
 		t.Errorf("the server states five in a second, and the rate is %v", p.Rate(now))
 	}
 }
+
+// More than the quota does not remain.
+func TestNoMoreThanTheQuotaRemains(t *testing.T) {
+	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p.Tell(now, pacing.Stated{Rate: 1, Burst: 100, Remaining: 1e6}, 0, 0)
+	wantFree(t, "a million remain of a hundred", p, now, 100)
+}

@@ -38,7 +38,7 @@ type store struct {
 	heard   time.Time     // when the latest answer came; zero: none yet
 	changed time.Time     // when the store began to answer, or to fail
 	failing bool          // it does not answer
-	news    bool          // another process may have held all since
+	called  bool          // another process may have held all since
 
 	slots  []batch // that are reserved and not used up, in order
 	back   float64 // slots that were used, but not by an attempt: the next may use them
@@ -197,7 +197,7 @@ func (s *store) report(until, row time.Time) {
 
 // due reports whether there is something to ask the store.
 func (s *store) due(now time.Time, n need) bool {
-	if s.heard.IsZero() || s.news || s.unused > tiny || math.Abs(s.spent) > tiny || s.until.After(now) || s.have() > n.all+tiny {
+	if s.heard.IsZero() || s.called || s.unused > tiny || math.Abs(s.spent) > tiny || s.until.After(now) || s.have() > n.all+tiny {
 		return true
 	}
 	want, _ := s.wants(now, n)
@@ -229,7 +229,7 @@ func (s *store) wants(now time.Time, n need) (want, least float64) {
 
 // join begins to use the store.
 func (s *store) join(now time.Time) {
-	s.heard, s.changed, s.failing, s.news = time.Time{}, now, false, false
+	s.heard, s.changed, s.failing, s.called = time.Time{}, now, false, false
 	s.until = time.Time{}
 	s.forgetFlow()
 }
@@ -237,25 +237,28 @@ func (s *store) join(now time.Time) {
 // forgetFlow forgets how fast slots come.
 func (s *store) forgetFlow() { s.flow = math.Inf(1) }
 
-// fails notes that the store does not answer. It returns when the hold ends that was to be reported: this process has to
-// keep it alone now.
-func (s *store) fails(now time.Time) (until time.Time) {
+// fails notes that the store does not answer.
+func (s *store) fails(now time.Time) {
 	s.unused, s.spent = 0, 0 // nobody knows whether it was told
 	if !s.failing {
-		until = s.until
 		s.failing, s.changed, s.until = true, now, time.Time{}
 	}
-	return until
+}
+
+// news returns an Ask that wants nothing, but tells what the store does not know.
+func (s *store) news(now time.Time, q quota) (a Ask) {
+	a = Ask{Rate: q.rate, Burst: q.burst, Unused: min(s.unused, most), Spent: min(max(s.spent, -most), most)}
+	if s.until.After(now) {
+		a.Hold, a.Row = s.until.Sub(now).Seconds(), min(max(now.Sub(s.row).Seconds(), 0), most)
+	}
+	return a
 }
 
 // ask returns the Ask of now, which gives back slots that nobody waits for. longest says how long the most patient
 // waits.
 func (s *store) ask(now time.Time, q quota, n need, longest func(time.Time) time.Duration) (a Ask) {
 	s.giveBack(now, s.have()-n.all)
-	a = Ask{Rate: q.rate, Burst: q.burst, Unused: min(s.unused, most), Spent: min(max(s.spent, -most), most)}
-	if s.until.After(now) {
-		a.Hold, a.Row = s.until.Sub(now).Seconds(), min(max(now.Sub(s.row).Seconds(), 0), most)
-	}
+	a = s.news(now, q)
 	if !s.passed.IsZero() {
 		a.Passed = min(max(now.Sub(s.passed).Seconds(), tiny), most)
 		s.passed = time.Time{}
@@ -269,7 +272,7 @@ func (s *store) ask(now time.Time, q quota, n need, longest func(time.Time) time
 		a.Patience = min(patience.Seconds(), most)
 		s.hurry = least > 0 && n.urgent
 	}
-	s.asked, s.news = now, false
+	s.asked, s.called = now, false
 	return a
 }
 

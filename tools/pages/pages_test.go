@@ -46,7 +46,7 @@ func TestREADME(t *testing.T) {
 			t.Errorf("examples/readme has not this code of the README:\n%s", block[1])
 		}
 	}
-	for page, most := range map[string]int{"README.md": 800, "CONTRIBUTING.md": 900} {
+	for page, most := range map[string]int{"README.md": 800, "CONTRIBUTING.md": 900, "docs/tasks.md": 1800} {
 		if n := len(strings.Fields(read(page))); n > most {
 			t.Errorf("%s has %d words, want at most %d", page, n, most)
 		}
@@ -57,6 +57,9 @@ func TestREADME(t *testing.T) {
 	}
 	words := 0
 	for _, page := range append(guides, "README.md") {
+		if page == "docs/tasks.md" { // nearly all of it is code
+			continue
+		}
 		text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(page), "")
 		words += len(regexp.MustCompile(`\S*[\pL\pN]\S*`).FindAllString(text, -1)) // lines of tables are none
 	}
