@@ -4,8 +4,6 @@ package retry
 
 import (
 	"cmp"
-	"net"
-	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/neterr"
 	"github.com/goretry/retry/internal/sysno"
 )
 
@@ -71,15 +70,16 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 	case reflect.TypeOf(err) == errorString:
 		return opinion{facts: factsOfSentinel(err)}, at, nil
 	}
-	switch e := err.(type) {
-	case sysno.Number:
+	if e, ok := err.(sysno.Number); ok {
 		return opinion{facts: facts(sysno.Class(e))}, at, nil
-	case *url.Error:
-		return opinion{facts: j.url(e, at|system)}, at, nil
-	case *net.OpError:
-		return opinion{facts: j.op(e, at|system)}, at, nil
 	}
-	if inner := inSystem(err); inner != nil { // whose own Timeout method only calls that of inner
+	switch neterr.Of(err) {
+	case neterr.URL:
+		return opinion{facts: j.url(err, at|system)}, at, nil
+	case neterr.Op:
+		return opinion{facts: j.op(err, at|system)}, at, nil
+	}
+	if inner := inOS(err); inner != nil { // whose own Timeout method only calls that of inner
 		return opinion{}, at | system, inner
 	}
 	says := read(err, at)
@@ -165,27 +165,29 @@ func (j *judge) run(e *Error, at place) facts {
 
 // url judges errors of http.Client and url.Parse. They prove nothing, since the client
 // may have sent the request and then followed a redirect.
-func (j *judge) url(e *url.Error, at place) facts {
-	if e.Op == "parse" {
+func (j *judge) url(err error, at place) facts {
+	if neterr.URL.Operation(err) == "parse" {
 		return facts(Permanent)
 	}
-	if f := refusedByClient(e.Err); f != 0 {
+	inner := neterr.URL.Inner(err)
+	if f := refusedByClient(inner); f != 0 {
 		return f
 	}
-	return doubted(j.Of(e.Err, at).decided())
+	return doubted(j.Of(inner, at).decided())
 }
 
 // op judges errors of packages net and crypto/tls.
-func (j *judge) op(e *net.OpError, at place) facts {
+func (j *judge) op(err error, at place) facts {
+	op, inner := neterr.Op.Operation(err), neterr.Op.Inner(err)
 	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
-	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
+	if v := reflect.ValueOf(inner); v.Kind() == reflect.Uint8 && strings.HasSuffix(op, " error") {
 		return clienterr.Alert(v.Uint())
 	}
-	f := j.Of(e.Err, at).decided()
+	f := j.Of(inner, at).decided()
 	switch {
-	case e.Op == "dial" && (Class(f.Class()) != Permanent || notYet(e.Err)):
+	case op == "dial" && (Class(f.Class()) != Permanent || notYet(inner)):
 		return facts(Unprocessed)
-	case e.Op == "read", e.Op == "write":
+	case op == "read", op == "write":
 		return doubted(f) // "no route to host" on an established connection proves nothing
 	}
 	return f

@@ -117,9 +117,10 @@ func Final(err error) bool {
 //
 // Else it compares texts where there is nothing else: of errors that errors.New has made, which a
 // table lists; of JSON that was cut; of a server's few messages that say more than its code;
-// and the first word of an error of Redis is its code. Error types of
-// crypto/tls, crypto/x509 and net/http are recognized by their names: they are found
-// by Unwrap, but not through an As method that knows only their types.
+// and the first word of an error of Redis is its code. Error types of net, net/url,
+// crypto/tls, crypto/x509 and net/http are recognized by their names, and the sentinels of
+// database/sql by their texts: they are found by Unwrap, but not through an As or Is method
+// that knows only them.
 //
 // The most specific knowledge wins. A timeout is TimedOut, but a dial that times out
 // is Unprocessed, and a failed dial is Permanent if a bad certificate was the cause.

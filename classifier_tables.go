@@ -5,13 +5,9 @@ package retry
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"io"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -21,6 +17,7 @@ import (
 	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
 	"github.com/goretry/retry/internal/hint"
+	"github.com/goretry/retry/internal/neterr"
 	"github.com/goretry/retry/internal/sysno"
 )
 
@@ -38,10 +35,6 @@ type known struct {
 var sentinels = []known{
 	{ErrRejected, Transient},
 	{io.ErrUnexpectedEOF, Transient},
-	{driver.ErrBadConn, Unprocessed},
-	{sql.ErrNoRows, Permanent},
-	{sql.ErrTxDone, Permanent},
-	{sql.ErrConnDone, Permanent}, // a *sql.Conn that has lost its connection never gets another
 	{fs.ErrNotExist, Permanent},
 	{fs.ErrPermission, Permanent},
 	{fs.ErrExist, Permanent},
@@ -57,8 +50,8 @@ var sentinelIDs = func() (ids []errtree.ID) {
 	return ids
 }()
 
-// factsOfSentinel judges an error that errors.New has returned. Of clients, which are not
-// imported, only the texts tell their errors.
+// factsOfSentinel judges an error that errors.New has returned. Of database/sql and of clients, which are
+// not imported, only the texts tell their errors.
 func factsOfSentinel(err error) facts {
 	id := errtree.IDOf(err)
 	for i := range sentinelIDs { // a fifth of the time that comparing interfaces takes
@@ -66,13 +59,21 @@ func factsOfSentinel(err error) facts {
 			return facts(sentinels[i].class)
 		}
 	}
-	return clienterr.Text(err.Error())
+	switch text := err.Error(); text {
+	case "sql: no rows in result set", "sql: transaction has already been committed or rolled back",
+		"sql: connection is already closed": // a *sql.Conn that has lost its connection never gets another
+		return facts(Permanent)
+	case "driver: bad connection":
+		return facts(Unprocessed)
+	default:
+		return clienterr.Text(text)
+	}
 }
 
 // shownIs are the targets with which methods Is are called, in this order.
 var shownIs = func() []known {
 	all := append(slices.Clone(sentinels),
-		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
+		known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
 	for _, n := range sysno.Asked {
 		all = append(all, known{n.Number, Class(n.Class)})
 	}
@@ -82,9 +83,6 @@ var shownIs = func() []known {
 // shownAs are the types with which methods As are called, in this order, besides error.
 var shownAs = slices.Concat([]reflect.Type{
 	reflect.TypeFor[*Error](),
-	reflect.TypeFor[*net.DNSError](),
-	reflect.TypeFor[*net.OpError](),
-	reflect.TypeFor[*url.Error](),
 	reflect.TypeFor[sysno.Number](),
 	reflect.TypeFor[interface{ As(any) bool }](),
 	reflect.TypeFor[interface{ Is(error) bool }](),
@@ -107,17 +105,14 @@ func factsOf(err error, says saying) facts {
 	if says.Facts != 0 {
 		return says.Facts
 	}
-	if e, ok := err.(*net.DNSError); ok {
+	if neterr.Of(err) == neterr.DNS {
 		switch {
-		case e.IsNotFound:
+		case neterr.Says(err, neterr.NotFound):
 			return facts(Permanent) | clienterr.Renewed
-		case e.IsTimeout, e.IsTemporary:
+		case neterr.Says(err, neterr.Timeout), neterr.Says(err, neterr.Temporary):
 			return facts(Unprocessed)
 		}
 		return 0
-	}
-	if err == net.ErrClosed {
-		return facts(Transient)
 	}
 	if says.Status == 0 && says.service == "" {
 		return 0

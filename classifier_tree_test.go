@@ -170,7 +170,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{anyOf{errDown, errors.Join(errDown, fs.ErrNotExist)}, permanent},
 		{anyOf{errDown, asFS{}}, unknown}, // found by none of the questions
 		{errors.Join(wrapped(4, errDown, func(err error) error { return passes{new(tally), err} }), anyOf{errDown, status(404)}), permanent},
-		{dialer{}, transient},
+		{dialer{}, unknown}, // types of net are known by their names only
 		{liar{}, unknown},
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {

@@ -5,14 +5,13 @@ package retry
 import (
 	"cmp"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"reflect"
 	"time"
 
 	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/neterr"
 	"github.com/goretry/retry/internal/sysno"
 )
 
@@ -145,7 +144,7 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 func throughSystem(err error, at place) (where place, sent bool, inner error) {
 	inner, where = unwrapped(err), at
 	for below := inSystem(inner); below != nil; below = inSystem(inner) {
-		if _, ok := inner.(*url.Error); ok {
+		if neterr.Of(inner) == neterr.URL {
 			sent = true
 		}
 		inner, where = unwrapped(below), where|system
@@ -156,15 +155,15 @@ func throughSystem(err error, at place) (where place, sent bool, inner error) {
 // inSystem returns the error in one of packages net, net/url and os; nil if err is none of these,
 // or has none.
 func inSystem(err error) error {
+	if kind := neterr.Of(err); kind == neterr.URL || kind == neterr.Op {
+		return kind.Inner(err)
+	}
+	return inOS(err)
+}
+
+// inOS returns the error in one of package os.
+func inOS(err error) error {
 	switch e := err.(type) {
-	case *url.Error:
-		if e != nil {
-			return e.Err
-		}
-	case *net.OpError:
-		if e != nil {
-			return e.Err
-		}
 	case *os.SyscallError:
 		if e != nil {
 			return e.Err
@@ -185,7 +184,10 @@ func bare(err error) bool {
 	switch err.(type) {
 	case sysno.Number:
 		return true
-	case *url.Error, *net.OpError, *os.SyscallError, *fs.PathError:
+	case *os.SyscallError, *fs.PathError:
+		return inSystem(err) == nil
+	}
+	if kind := neterr.Of(err); kind == neterr.URL || kind == neterr.Op {
 		return inSystem(err) == nil
 	}
 	return errtree.IsNil(err)

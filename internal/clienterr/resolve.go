@@ -62,6 +62,8 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		k.after = []wait{{p, time.Millisecond}}
 	case timeout:
 		k.facts = Facts(TimedOut)
+	case passing:
+		k.facts = Facts(Transient)
 	case never:
 		k.facts = Facts(Permanent)
 	case renewed:

@@ -14,6 +14,7 @@ const (
 	inError                    // an error that says it all
 	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
 	timeout                    // nowhere: each error of the type is a timeout
+	passing                    // nowhere: each error of the type is transient
 	never                      // nowhere: each error of the type is permanent
 	renewed                    // nowhere: likewise, and a new session mends it
 	blamed                     // nowhere: likewise, and the content of the call is to blame
@@ -206,6 +207,7 @@ var rules = []rule{
 	{"encoding/json", "InvalidUnmarshalError MarshalerError UnsupportedTypeError UnsupportedValueError", never, "", nil},
 	{"encoding/xml", "SyntaxError UnmarshalError", blamed, "", nil},
 	{"encoding/xml", "TagPathError UnsupportedTypeError", never, "", nil},
+	{"internal/poll", "errNetClosing", passing, "", nil}, // net.ErrClosed
 	{"net", "AddrError ParseError InvalidAddrError UnknownNetworkError", never, "", nil},
 	{"net/http", "MaxBytesError", blamed, "", nil},
 	{"os/exec", "Error", never, "", nil},

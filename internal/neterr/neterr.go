@@ -1,0 +1,121 @@
+// Package neterr knows the errors of packages net and net/url without importing them, by the paths and
+// names of their types. These packages would add half a megabyte to a program that has no network, and link it
+// to the system's C library.
+package neterr
+
+import (
+	"reflect"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Kind says which error of these packages an error is.
+type Kind uint8
+
+const (
+	Other Kind = iota // none of these
+	URL               // a *url.Error
+	Op                // a *net.OpError
+	DNS               // a *net.DNSError
+)
+
+// A type is remembered by the table of its methods, once it was met: names take longer to compare than all else.
+var (
+	tables [DNS + 1]atomic.Uintptr // of the kinds
+	others [64]atomic.Uintptr      // of types that are none of these, each at a place that follows from it
+	fields [DNS + 1]offsets        // written before tables
+)
+
+// offsets are those of the fields Op and Err, and of those that a Condition is for.
+type offsets struct {
+	op, inner  atomic.Uintptr
+	conditions [3]atomic.Uintptr
+}
+
+// words are those of an error in memory: the table of its type's methods, which no other type has, and its value, or a
+// pointer to that.
+type words struct {
+	table uintptr
+	value unsafe.Pointer
+}
+
+func wordsOf(err error) words { return *(*words)(unsafe.Pointer(&err)) }
+
+// Of returns the kind of err, which may be nil, or a nil pointer.
+func Of(err error) Kind {
+	table := wordsOf(err).table
+	switch table {
+	case others[place(table)].Load(), 0:
+		return Other
+	case tables[URL].Load():
+		return URL
+	case tables[Op].Load():
+		return Op
+	case tables[DNS].Load():
+		return DNS
+	}
+	return meet(err, table)
+}
+
+func place(table uintptr) uintptr { return table / 32 % uintptr(len(others)) }
+
+// meet returns the kind of an error by the name of its type, and remembers it.
+//
+//go:noinline
+func meet(err error, table uintptr) Kind {
+	t := reflect.TypeOf(err)
+	k := Other
+	if t.Kind() == reflect.Pointer {
+		switch t.Elem().PkgPath() + "." + t.Elem().Name() {
+		case "net/url.Error":
+			k = URL
+		case "net.OpError":
+			k = Op
+		case "net.DNSError":
+			k = DNS
+		}
+	}
+	if k == Other {
+		others[place(table)].Store(table)
+		return k
+	}
+	at := &fields[k]
+	for name, offset := range map[string]*atomic.Uintptr{
+		"Op": &at.op, "Err": &at.inner,
+		"IsNotFound": &at.conditions[NotFound], "IsTimeout": &at.conditions[Timeout], "IsTemporary": &at.conditions[Temporary],
+	} {
+		if f, ok := t.Elem().FieldByName(name); ok {
+			offset.Store(f.Offset)
+		}
+	}
+	tables[k].Store(table)
+	return k
+}
+
+// Inner returns the error in one of kind [URL] or [Op]: nil if it has none, or is a nil pointer.
+func (k Kind) Inner(err error) error {
+	value := wordsOf(err).value
+	if value == nil {
+		return nil
+	}
+	return *(*error)(unsafe.Add(value, fields[k].inner.Load()))
+}
+
+// Operation returns the field Op of an error of kind [URL] or [Op], which is no nil pointer: "dial", "Get".
+func (k Kind) Operation(err error) string {
+	return *(*string)(unsafe.Add(wordsOf(err).value, fields[k].op.Load()))
+}
+
+// A Condition is one that an error of kind [DNS] may say.
+type Condition uint8
+
+const (
+	NotFound Condition = iota
+	Timeout
+	Temporary
+)
+
+// Says reports whether an error of kind [DNS], which is no nil pointer, says that.
+func Says(err error, c Condition) bool {
+	return *(*bool)(unsafe.Add(wordsOf(err).value, fields[DNS].conditions[c].Load()))
+}
