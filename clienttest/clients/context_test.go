@@ -130,7 +130,7 @@ func ping(ctx context.Context, driver, source string) error {
 
 // Policy.AttemptTimeout works by the context alone. So a client that ignores its context
 // waits for as long as its own timeout, if it has any, whatever the policy says. The server
-// here takes connections and never answers. docs/clients.md lists who ignores it, and what
+// here takes connections and never answers. CLIENTS.md lists who ignores it, and what
 // to set.
 func TestClientsHeedTheContext(t *testing.T) {
 	for _, c := range clients {
