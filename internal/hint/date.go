@@ -49,7 +49,8 @@ func parseTime(s string, layouts ...string) (time.Time, bool) {
 func parseLayout(s, layout string) (at time.Time, ok bool) {
 	var year, month, day, seconds, nanos int
 	for ; layout != ""; layout = layout[1:] {
-		n, ok := 0, true
+		var n int
+		var ok bool
 		switch letter := layout[0]; letter {
 		case 'Y':
 			year, s, ok = digits(s, 4, 4)

@@ -53,6 +53,14 @@ var dates = []string{
 func TestDates(t *testing.T) {
 	for _, s := range dates {
 		compare(t, s)
+		for i := range len(s) { // and what has a byte less, another one, or one more
+			compare(t, s[:i]+s[i+1:])
+			compare(t, s[:i])
+			for _, c := range "0123459:/x +-.Z" {
+				compare(t, s[:i]+string(c)+s[i+1:])
+				compare(t, s[:i]+string(c)+s[i:])
+			}
+		}
 	}
 	for at := time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 10000; at = at.Add(71 * time.Hour) {
 		if got := daysSince1970(at.Year(), int(at.Month()), at.Day()); got != int((at.Unix()-int64(at.Hour())*3600)/86400) {
