@@ -8,16 +8,21 @@ require (
 	github.com/cockroachdb/cockroach-go/v2 v2.4.2
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/goretry/retry v0.0.0
+	github.com/goretry/retry/retrykafka v0.0.0
 	github.com/goretry/retry/retrynats v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lib/pq v1.12.3
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
+	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0
 	google.golang.org/protobuf v1.36.11
 	modernc.org/sqlite v1.61.1
 )
 
 require (
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
 )
@@ -57,6 +62,8 @@ require (
 )
 
 replace github.com/goretry/retry => ../
+
+replace github.com/goretry/retry/retrykafka => ../retrykafka
 
 replace github.com/goretry/retry/retrynats => ../retrynats
 
