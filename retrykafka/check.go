@@ -49,10 +49,7 @@ func (h *Handler) checkItself(object func(string, ...any)) {
 		object("Handler.Handle is nil")
 	}
 	for i, w := range h.Waits {
-		switch {
-		case w.Topic == "":
-			object("a topic of Handler.Waits has no name")
-		case w.Delay <= 0 || i > 0 && w.Delay <= h.Waits[i-1].Delay:
+		if w.Delay <= 0 || i > 0 && w.Delay <= h.Waits[i-1].Delay {
 			object("wait topic %s has the delay %v: let delays of Handler.Waits ascend", w.Topic, w.Delay)
 		}
 	}

@@ -105,14 +105,20 @@ type consumer struct {
 	cancel context.CancelFunc
 	done   chan error
 	once   sync.Once
-	gone   atomic.Bool
+	gone   *atomic.Bool // nothing more comes from it
 }
 
 // consume runs h on the topic "in".
 func (c *cluster) consume(h *retrykafka.Handler, opts ...kgo.Opt) *consumer {
 	c.t.Helper()
-	x := &consumer{done: make(chan error, 1)}
-	opts = slices.Concat(h.Options("in"), []kgo.Opt{kgo.ConsumerGroup("g"), kgo.Dialer(c.dial(&x.gone))}, opts)
+	return c.consumeUntil(new(atomic.Bool), h, opts...)
+}
+
+// consumeUntil runs h until a handler sets gone.
+func (c *cluster) consumeUntil(gone *atomic.Bool, h *retrykafka.Handler, opts ...kgo.Opt) *consumer {
+	c.t.Helper()
+	x := &consumer{done: make(chan error, 1), gone: gone}
+	opts = slices.Concat(h.Options("in"), []kgo.Opt{kgo.ConsumerGroup("g"), kgo.Dialer(c.dial(gone))}, opts)
 	ctx, cancel := context.WithCancel(c.t.Context())
 	x.client, x.cancel = c.client(opts...), cancel
 	go func() { x.done <- h.Run(ctx, x.client) }()

@@ -310,7 +310,10 @@ func TestHooksAndContext(t *testing.T) {
 		type key struct{}
 		p := exact(time.Minute, 2)
 		p.Hooks = retry.Hooks{
-			Start:   func(ctx context.Context, _ retry.Policy) context.Context { l.add("start %v", ctx.Value(key{})); return ctx },
+			Start: func(ctx context.Context, _ retry.Policy) context.Context {
+				l.add("start %v", ctx.Value(key{}))
+				return ctx
+			},
 			Attempt: func(ctx context.Context, a retry.Attempt) context.Context { l.add("attempt %d", a.Number); return ctx },
 			Wait:    func(_ context.Context, a retry.Attempt) { l.add("wait %v", a.Delay) },
 			Done: func(_ context.Context, s retry.Summary) {
@@ -318,8 +321,10 @@ func TestHooksAndContext(t *testing.T) {
 			},
 		}
 		x := c.consume(&retrykafka.Handler{Policy: p, Waits: waits, Dead: "dead",
-			Context: func(ctx context.Context, r *kgo.Record) context.Context { return context.WithValue(ctx, key{}, r.Topic) },
-			Handle:  func(ctx context.Context, _ *kgo.Record) error { l.add("handle %v", ctx.Value(key{})); return errDown }})
+			Context: func(ctx context.Context, r *kgo.Record) context.Context {
+				return context.WithValue(ctx, key{}, r.Topic)
+			},
+			Handle: func(ctx context.Context, _ *kgo.Record) error { l.add("handle %v", ctx.Value(key{})); return errDown }})
 		l.wait(t, 9)
 		x.stop()
 		l.want(t, "start in", "attempt 1", "handle in", "wait 1m0s", "done none, 0 dead letters",
