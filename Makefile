@@ -48,6 +48,8 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzEarnedBudget -fuzztime 2m .
 	go test -run '^$$' -fuzz FuzzErrorTrees -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
+	go test -run '^$$' -fuzz FuzzNote -fuzztime 1m ./retrykafka
+	go test -run '^$$' -fuzz FuzzHeaders -fuzztime 1m ./retrykafka
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
 	for f in Date JSON Number Quota; do go test -run '^$$' -fuzz "Fuzz$$f\$$" -fuzztime 30s ./internal/hint || exit; done

@@ -42,6 +42,6 @@
 //     Handle uses them. A Delivery's times are of the system's clock, because a queue
 //     uses that.
 //
-// Package retrynats does all of this on NATS JetStream. The repository's
-// docs/queues.md has notes on other queues, and examples/queues has two as code.
+// Packages retrykafka and retrynats do all of this on Kafka and on NATS JetStream. The
+// repository's docs/queues.md and examples/queues have other queues.
 package retryqueue

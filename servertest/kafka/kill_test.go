@@ -143,37 +143,39 @@ func killed(t *testing.T, waits []retrykafka.Wait, k kill) (got result) {
 }
 
 // A consumer of many records is killed at one request after the other, of those that it happens to make.
-// RETRY_LONG=1 kills it more often.
+// RETRY_LONG=1 does it more often.
 func TestKilledAgainAndAgain(t *testing.T) {
-	const records = 60
-	lives := 6
+	rounds := 1
 	if os.Getenv("RETRY_LONG") != "" {
-		lives = 100
+		rounds = 20
 	}
-	for _, waits := range [][]retrykafka.Wait{nil, {{Topic: "w1", Delay: 50 * time.Millisecond}}} {
-		c := real(t)
-		var values []string
-		for i := range records {
-			values = append(values, fmt.Sprint([]string{"good", "fails"}[i%3/2], i))
+	for range rounds {
+		killedAgainAndAgain(t, nil)
+		killedAgainAndAgain(t, []retrykafka.Wait{{Topic: "w1", Delay: 50 * time.Millisecond}})
+	}
+}
+
+func killedAgainAndAgain(t *testing.T, waits []retrykafka.Wait) {
+	const records = 60
+	c := real(t)
+	var values []string
+	for i := range records {
+		values = append(values, fmt.Sprint([]string{"good", "fails"}[i%3/2], i))
+	}
+	c.publishReal(t, values...)
+	ran := map[string]bool{}
+	for lives := 0; ; lives++ {
+		k := kill{request: rand.IntN(8 + lives), stored: rand.IntN(2) == 0}
+		if lives == 6 {
+			k.request = -1
 		}
-		c.publishReal(t, values...)
-		ran := map[string]bool{}
-		for life := range lives {
-			k := kill{request: rand.IntN(8 + life), stored: rand.IntN(2) == 0}
-			x := c.child(t, waits, k)
+		x := c.child(t, waits, k)
+		c.until(t, func() bool {
 			select {
 			case <-x.ended:
-			case <-time.After(3 * time.Second): // it has no more to do
-				x.kill()
-				x.wait()
+				return true
+			default:
 			}
-			for _, line := range x.lines {
-				ran[line] = true
-			}
-			c.expel(t)
-		}
-		x := c.child(t, waits, kill{request: -1})
-		c.until(t, func() bool {
 			in, _ := c.at("in")
 			w1, had := c.at("w1")
 			return in == records && (!had || w1 == c.high("w1"))
@@ -183,18 +185,22 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		for _, line := range x.lines {
 			ran[line] = true
 		}
-		dead := map[string]bool{}
-		for _, r := range c.read(t, "dead") {
-			dead[text(r)] = true
+		if lives == 6 {
+			break
 		}
-		for _, v := range values {
-			// Those that two kills have hit are dead too, by ErrCrashed.
-			if strings.HasPrefix(v, "fails") && !dead[v] || !ran["run "+v] && !dead[v] {
-				t.Errorf("record %s ran: %t, and is dead: %t", v, ran["run "+v], dead[v])
-			}
-		}
-		t.Logf("%d dead letters of %d records, after %d lives", c.high("dead"), len(dead), lives+1)
+		c.expel(t)
 	}
+	dead := map[string]bool{}
+	for _, r := range c.read(t, "dead") {
+		dead[text(r)] = true
+	}
+	for _, v := range values {
+		// Those that two kills have hit are dead too, by ErrCrashed.
+		if strings.HasPrefix(v, "fails") && !dead[v] || !ran["run "+v] && !dead[v] {
+			t.Errorf("record %s ran: %t, and is dead: %t", v, ran["run "+v], dead[v])
+		}
+	}
+	t.Logf("%d dead letters of %d records", c.high("dead"), len(dead))
 }
 
 // A handler's panic ends its process at last, after MaxAttempts deliveries, with one dead letter: the

@@ -8,7 +8,7 @@ const Root = "github.com/goretry/retry"
 
 // Public are the folders of the modules that users import or run, the root first. All other
 // modules of the repository are ours alone.
-var Public = []string{".", "clockx/benbjohnson", "otel", "retrygrpc", "retrynats", "retryredis", "retrysim", "retryvet"}
+var Public = []string{".", "clockx/benbjohnson", "otel", "retrygrpc", "retrykafka", "retrynats", "retryredis", "retrysim", "retryvet"}
 
 // Nested are those of Public that require what others have made: all but the root.
 var Nested = Public[1:]

@@ -42,6 +42,7 @@ func TestLowestVersionsAreDocumented(t *testing.T) {
 		"clockx/benbjohnson": "github.com/benbjohnson/clock",
 		"otel":               "go.opentelemetry.io/otel",
 		"retrygrpc":          "google.golang.org/grpc",
+		"retrykafka":         "github.com/twmb/franz-go",
 		"retrynats":          "github.com/nats-io/nats.go",
 		"retryredis":         "github.com/redis/go-redis/v9",
 		"retryvet":           "golang.org/x/tools",

@@ -1,0 +1,60 @@
+package retrykafka
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A note that was written is read, and no other metadata makes one.
+func FuzzNote(f *testing.F) {
+	f.Add("retry running 5 2 1000", int64(5), 2, int64(1000))
+	f.Add("retry ended -1 -1 -1", int64(-1), 0, int64(0))
+	f.Add("member", int64(1<<62), 1<<30, int64(1<<60))
+	f.Fuzz(func(t *testing.T, metadata string, offset int64, starts int, due int64) {
+		if n, _ := parseNote(metadata); n.starts < 0 || !n.due.IsZero() && n.due.UnixMilli() <= 0 {
+			t.Errorf("parseNote(%q) = %+v", metadata, n)
+		}
+		if starts < 0 || due < 0 {
+			return
+		}
+		want := note{offset: offset, starts: starts}
+		if due > 0 {
+			want.due = time.UnixMilli(due)
+		}
+		for state, orderly := range map[string]bool{inUse: false, unused: true} {
+			if got, ended := parseNote(want.text(state)); got != want || ended != orderly {
+				t.Errorf("parseNote(%q) = %+v, %t, want %+v", want.text(state), got, ended, want)
+			}
+		}
+	})
+}
+
+// What a copy's headers say is read back, and headers of any other kind do no harm.
+func FuzzHeaders(f *testing.F) {
+	f.Add("retry-number", "3", "retry-origin", "a/1/2", int64(7), 3, int64(9))
+	f.Add("retry-due", "9223372036854775807", "retry-origin", "a//", int64(-7), 0, int64(0))
+	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string, first int64, number int, due int64) {
+		h := &Handler{Waits: []Wait{{"w", time.Second}}}
+		w := &worker{handler: h, delay: time.Second}
+		strange := &kgo.Record{Topic: "w", Headers: []kgo.RecordHeader{{Key: key1, Value: []byte(value1)}, {Key: key2, Value: []byte(value2)}}}
+		d := w.read(strange)
+		if d.number < 1 || slices.ContainsFunc(d.record.Headers, ours) {
+			t.Errorf("of %v it reads %+v", strange.Headers, d)
+		}
+		if first < -1e15 || first > 1e15 || due <= 0 || due > 1e15 || number < 1 {
+			return
+		}
+		published := &kgo.Record{Topic: "in", Partition: 3, Offset: 12, Key: []byte(key1), Timestamp: time.UnixMilli(first),
+			Headers: []kgo.RecordHeader{{Key: "x" + key2, Value: []byte(value2)}}}
+		c := delivery{handler: h, record: published, due: time.UnixMilli(due)}.wait(number)
+		got := w.read(c)
+		r := got.record
+		if r.Topic != "in" || r.Partition != 3 || r.Offset != 12 || !r.Timestamp.Equal(published.Timestamp) || string(r.Key) != key1 || len(r.Headers) != 1 ||
+			got.number != number || !got.due.Equal(time.UnixMilli(due)) {
+			t.Errorf("a copy is read as %+v of %+v", got, r)
+		}
+	})
+}
