@@ -34,6 +34,10 @@ func (w *RiverWorker[T]) Work(ctx context.Context, job *river.Job[T]) error {
 		case retryqueue.Undecided: // ctx has ended
 			result = context.Cause(ctx)
 		case retryqueue.Retry:
+			if d.Uncounted { // "not yet"
+				result = river.JobSnooze(d.Delay)
+				return nil
+			}
 			w.delays.Store(job, d.Delay) // River asks NextRetry for it, and tells that no error
 			result = failed
 		case retryqueue.Dead:

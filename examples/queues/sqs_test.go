@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,27 +24,130 @@ var (
 	errDown = errors.New("down")
 )
 
-// fakeSQS notes what it is told.
-type fakeSQS struct{ told []string }
+// fakeSQS is a queue that notes what it is told.
+type fakeSQS struct {
+	told []string
+
+	mu       sync.Mutex
+	waiting  map[string]*waitingSQS
+	receives int
+}
+
+type waitingSQS struct {
+	visible time.Time
+	count   int
+}
+
+func (f *fakeSQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.receives++
+	for end := time.Now().Add(time.Duration(in.WaitTimeSeconds) * time.Second); time.Now().Before(end) && ctx.Err() == nil; {
+		for id, m := range f.waiting {
+			if !m.visible.After(time.Now()) {
+				m.count++
+				m.visible = time.Now().Add(time.Duration(in.VisibilityTimeout) * time.Second)
+				return &sqs.ReceiveMessageOutput{Messages: []types.Message{{MessageId: &id, ReceiptHandle: &id, Attributes: map[string]string{
+					string(in.MessageSystemAttributeNames[0]): strconv.Itoa(m.count),
+				}}}}, nil
+			}
+		}
+		f.mu.Unlock()
+		time.Sleep(100 * time.Millisecond)
+		f.mu.Lock()
+	}
+	return &sqs.ReceiveMessageOutput{}, ctx.Err()
+}
 
 func (f *fakeSQS) DeleteMessage(_ context.Context, in *sqs.DeleteMessageInput, _ ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.told = append(f.told, "delete "+*in.ReceiptHandle+" of "+*in.QueueUrl)
+	delete(f.waiting, *in.ReceiptHandle)
 	return nil, nil
 }
 
 func (f *fakeSQS) ChangeMessageVisibility(_ context.Context, in *sqs.ChangeMessageVisibilityInput, _ ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.told = append(f.told, fmt.Sprint("hide ", *in.ReceiptHandle, " of ", *in.QueueUrl, " for ", in.VisibilityTimeout))
+	if m := f.waiting[*in.ReceiptHandle]; m != nil {
+		m.visible = time.Now().Add(time.Duration(in.VisibilityTimeout) * time.Second)
+	}
 	return nil, nil
 }
 
-// A message whose consumer is shut down stays in the queue.
+// A handler that takes longer than a lease runs once: its message is kept.
+func TestSQSKeepsItsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &fakeSQS{waiting: map[string]*waitingSQS{"m": {}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		runs := 0
+		h := &queues.SQSHandler{Client: client, Queue: "q", Policy: retry.Policy{MaxAttempts: 5}, Handle: func(context.Context, types.Message) error {
+			runs++
+			time.Sleep(5 * time.Minute)
+			return nil
+		}}
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { _ = h.Run(ctx, retry.Policy{}) })
+		}
+		time.Sleep(15 * time.Minute)
+		cancel()
+		all.Wait()
+		if runs != 1 || len(client.waiting) != 0 {
+			t.Errorf("it ran %d times, and %d messages are left, want once and none", runs, len(client.waiting))
+		}
+	})
+}
+
+// While what the handler needs is down, few messages are received, and none is lost.
+func TestSQSGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &fakeSQS{waiting: map[string]*waitingSQS{}}
+		for i := range 100 {
+			client.waiting[fmt.Sprint("m", i)] = &waitingSQS{}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		down, calls := true, 0
+		h := &queues.SQSHandler{Client: client, Queue: "q",
+			Policy: retry.Policy{MaxAttempts: 12, Backoff: retry.Constant(time.Second)},
+			Handle: func(context.Context, types.Message) error {
+				time.Sleep(100 * time.Millisecond)
+				if calls++; down {
+					return errDown
+				}
+				return nil
+			},
+			Dead: func(context.Context, types.Message, *retry.Error) error { t.Error("a message is dead"); return nil },
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { _ = h.Run(ctx, retry.Policy{}) })
+		}
+		time.Sleep(30 * time.Minute)
+		if calls > 100 {
+			t.Errorf("%d calls failed in half an hour", calls)
+		}
+		down = false
+		time.Sleep(5 * time.Minute)
+		cancel()
+		all.Wait()
+		if len(client.waiting) != 0 {
+			t.Errorf("%d messages are left", len(client.waiting))
+		}
+	})
+}
+
+// A message whose consumer is shut down goes to another one.
 func TestSQSAfterTheEnd(t *testing.T) {
 	client := &fakeSQS{}
 	h := &queues.SQSHandler{Client: client, Queue: "q", Handle: func(context.Context, types.Message) error { return nil }}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := h.Deliver(ctx, types.Message{}, time.Now()); !errors.Is(err, context.Canceled) || client.told != nil {
-		t.Errorf("Deliver() = %v, and SQS was told %v, want context.Canceled, and nothing", err, client.told)
+	err := h.Deliver(ctx, types.Message{ReceiptHandle: aws.String("r")}, time.Now())
+	if got := strings.Join(client.told, ", "); !errors.Is(err, context.Canceled) || got != "hide r of q for 0" {
+		t.Errorf("Deliver() = %v, and SQS was told %s, want context.Canceled, and to show it", err, got)
 	}
 }
 
@@ -62,8 +166,8 @@ func TestSQS(t *testing.T) {
 		{name: "retry", count: 2, err: errDown, policy: retry.Policy{Backoff: retry.Linear{Base: time.Minute, Max: time.Hour, Jitter: retry.NoJitter}},
 			want: "hide r of q for 120"},
 		{name: "part of a second", count: 1, err: errDown, policy: retry.Policy{Backoff: retry.Constant(1500 * time.Millisecond)}, want: "hide r of q for 2"},
-		{name: "longer than SQS hides", count: 1, err: errDown, policy: retry.Policy{Backoff: retry.Constant(13 * time.Hour)}, takes: time.Hour,
-			want: "hide r of q for 39599"},
+		{name: "longer than SQS hides", count: 1, err: errDown, policy: retry.Policy{Backoff: retry.Constant(13 * time.Hour)}, takes: 5 * time.Second,
+			want: "hide r of q for 43194"},
 		{name: "dead", count: 3, err: errDown, want: "dead letter after 3: max_attempts, delete r of q"},
 		{name: "too old", count: 2, age: time.Hour, err: errDown, policy: retry.Policy{MaxElapsed: time.Hour, Backoff: retry.Constant(1)},
 			want: "dead letter after 2: max_elapsed, delete r of q"},
