@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Carrier carries a trace in the headers of a message of NATS: a TextMapCarrier of OpenTelemetry's
@@ -28,3 +29,27 @@ func (c Carrier) Set(key, value string) {
 }
 
 func (c Carrier) Keys() []string { return slices.Collect(maps.Keys(c)) }
+
+// RecordCarrier carries a trace in the headers of a record of Kafka.
+type RecordCarrier struct{ *kgo.Record }
+
+func (c RecordCarrier) Get(key string) string {
+	for _, h := range c.Headers {
+		if strings.EqualFold(h.Key, key) {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func (c RecordCarrier) Set(key, value string) {
+	c.Headers = slices.DeleteFunc(c.Headers, func(h kgo.RecordHeader) bool { return strings.EqualFold(h.Key, key) })
+	c.Headers = append(c.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
+}
+
+func (c RecordCarrier) Keys() (keys []string) {
+	for _, h := range c.Headers {
+		keys = append(keys, h.Key)
+	}
+	return keys
+}

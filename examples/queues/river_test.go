@@ -49,6 +49,11 @@ func TestRiver(t *testing.T) {
 				t.Errorf("the delay is kept after it was asked for: %v", at)
 			}
 		}
+		fails = retry.After(retry.ErrRejected, time.Hour) // "not yet": River does not count it
+		if snooze, ok := errors.AsType[*rivertype.JobSnoozeError](w.Work(t.Context(), job(3))); !ok || snooze.Duration < time.Hour {
+			t.Errorf("not yet: Work() = %v, want a snooze of an hour or more", snooze)
+		}
+		fails = errDown
 		// A worker that is shut down has not done the job.
 		ended, end := context.WithCancel(t.Context())
 		end()
