@@ -136,7 +136,14 @@ func set(r *kgo.Record, key, value string) {
 func (w *worker) write(ctx context.Context, origin string, c *kgo.Record) error {
 	return w.lasting(ctx, "copy of "+origin+" for "+c.Topic, func(ctx context.Context) error {
 		try := *c // the client changes it
-		err := w.place.client.ProduceSync(ctx, &try).FirstErr()
+		stored := make(chan error, 1)
+		w.place.client.Produce(ctx, &try, func(_ *kgo.Record, err error) { stored <- err })
+		var err error
+		select {
+		case err = <-stored:
+		case <-ctx.Done(): // what was sent the client does not give up: it may be stored still
+			err = context.Cause(ctx)
+		}
 		if errors.Is(err, kerr.MessageTooLarge) {
 			c.Headers = slices.DeleteFunc(slices.Clone(c.Headers), func(h kgo.RecordHeader) bool { return h.Key == errorHeader })
 		}

@@ -104,6 +104,7 @@ type kill struct {
 	request int // the number of a Produce or OffsetCommit request
 	stored  bool
 	handler string // the handler of a record
+	hangs   bool   // instead, the broker does not answer any such request
 }
 
 type result struct{ p, r, dead, origins int }
@@ -236,6 +237,21 @@ func TestAPanicEndsTheProcess(t *testing.T) {
 		}
 		if dead := c.read(t, "dead"); len(dead) != 1 || header(dead[0], "retry-number") != "2" {
 			t.Errorf("the dead letters are %v, want one after two deliveries", dead)
+		}
+	}
+}
+
+// It does so after seconds if the broker does not answer, and the record comes again.
+func TestAPanicWithoutABroker(t *testing.T) {
+	for _, waits := range [][]retrykafka.Wait{nil, {{Topic: "w1", Delay: 50 * time.Millisecond}}} {
+		c := real(t)
+		c.publishReal(t, "p", "panics")
+		x := c.child(t, waits, kill{request: 1, hangs: true})
+		if !x.wait() || !strings.Contains(x.stderr.String(), "panic: of the handler") {
+			t.Errorf("the process does not end, or by something else:\n%s", x.stderr.String())
+		}
+		if at, _ := c.at("in"); at > 1 {
+			t.Errorf("offset %d is committed, want 1 at most", at)
 		}
 	}
 }
@@ -439,7 +455,7 @@ func listen(t *testing.T, broker string, k kill, die func()) (addr string) {
 		mu.Lock()
 		defer mu.Unlock()
 		requests++
-		return requests-1 == k.request
+		return requests-1 == k.request || k.hangs && requests > k.request
 	}
 	go func() {
 		for {
@@ -461,6 +477,9 @@ func listen(t *testing.T, broker string, k kill, die func()) (addr string) {
 						return
 					}
 					if hit(frame) {
+						if k.hangs {
+							continue
+						}
 						if !k.stored {
 							die()
 							return

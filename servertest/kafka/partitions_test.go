@@ -302,6 +302,55 @@ func TestRebalance(t *testing.T) {
 	})
 }
 
+// When a partition is lost, as after a long outage, its handler is canceled, and its record runs again.
+func TestALostPartition(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		c.publish("a")
+		l := newLog()
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 9), Handle: func(ctx context.Context, r *kgo.Record) error {
+			l.add("begin")
+			if l.count("begin") == 1 {
+				<-ctx.Done()
+				l.add("canceled")
+				return ctx.Err()
+			}
+			return nil
+		}})
+		l.wait(t, 1)
+		c.away.Store(true)
+		time.Sleep(2 * time.Minute)
+		c.away.Store(false)
+		l.wait(t, 2)
+		x.stop()
+		l.want(t, "begin", "canceled", "begin")
+	})
+}
+
+// A record whose start must be noted does not start before it is, whatever becomes of the request.
+func TestNothingStartsBeforeItsNote(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		c.publish("a")
+		var broken atomic.Bool
+		broken.Store(true)
+		c.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			return nil, errDown, broken.Load() // the connection breaks
+		})
+		l, told := newLog(), newLog()
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: handler(l), Report: func(err error) { told.add("%v", err) }})
+		time.Sleep(5 * time.Minute)
+		if n := len(l.all()); n > 0 {
+			t.Errorf("%d records have started", n)
+		}
+		if told.count("commit of in/0") == 0 {
+			t.Errorf("Report got %q, want the commit's errors", told.all())
+		}
+		broken.Store(false)
+		l.wait(t, 1)
+		x.stop()
+	})
+}
+
 // A handler that ignores its context delays the rebalance, and its record is done once.
 func TestARebalanceWaitsForHandlers(t *testing.T) {
 	bubble(t, 2, plain, func(t *testing.T, c *cluster) {
@@ -345,8 +394,8 @@ func TestRunAgain(t *testing.T) {
 			}}
 			cl := c.client(append(h.Options("in"), kgo.ConsumerGroup("g"))...)
 			defer cl.CloseAllowingRebalance()
-			for range 40 {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			for i := range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i/4)*time.Second) // at first with full queues
 				if err := h.Run(ctx, cl); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("Run() = %v", err)
 				}
@@ -368,21 +417,36 @@ func TestRunAgain(t *testing.T) {
 // A shutdown cancels handlers and commits, within a second with a broker and five without.
 func TestShutdown(t *testing.T) {
 	for name, tt := range map[string]struct {
-		away bool
-		most time.Duration
-	}{"with a broker": {false, time.Second}, "without": {true, 5 * time.Second}} {
+		away, hangs bool
+		most        time.Duration
+	}{"with a broker": {false, false, time.Second}, "without": {true, false, 5 * time.Second}, "with one that hangs": {false, true, 10 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 4, three, func(t *testing.T, c *cluster) {
 				c.fill(4, 20)
-				l := newLog()
-				x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: waits, Handle: func(ctx context.Context, r *kgo.Record) error {
+				l, told := newLog(), newLog()
+				report := func(err error) { told.add("%v", err) }
+				x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: waits, Report: report, Handle: func(ctx context.Context, r *kgo.Record) error {
 					l.add("%s", text(r))
 					if l.count("") > 40 {
 						<-ctx.Done()
 					}
+					if tt.hangs && l.count("") > 30 {
+						return errDown // and its copy gets no answer
+					}
 					return ctx.Err()
 				}})
-				l.wait(t, 42)
+				if tt.hangs {
+					c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+						c.KeepControl()
+						return nil, nil, l.count("") > 30
+					})
+					time.Sleep(time.Minute)
+					if n := told.count("no answer yet"); n < 11 || n > 24 {
+						t.Errorf("Report got %d times that a copy has no answer, want each five seconds", n)
+					}
+				} else {
+					l.wait(t, 42)
+				}
 				c.away.Store(tt.away)
 				begun := time.Now()
 				x.cancel()
@@ -397,7 +461,7 @@ func TestShutdown(t *testing.T) {
 				for _, at := range c.GroupInfo("g").Commits["in"] {
 					n += at.Offset
 				}
-				if !tt.away && n != 40 {
+				if !tt.away && !tt.hangs && n != 40 {
 					t.Errorf("%d records are committed, want 40", n)
 				}
 			})

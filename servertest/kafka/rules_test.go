@@ -483,8 +483,8 @@ func TestABrokerThatIsAway(t *testing.T) {
 		l.wait(t, 10)
 		c.away.Store(true)
 		time.Sleep(time.Hour)
-		if n := len(told.all()); n == 0 || n > 10*3600 {
-			t.Errorf("Report got %d errors in an hour, want some", n)
+		if n := len(told.all()); n < 100 || n > 10*3600 {
+			t.Errorf("Report got %d errors in an hour, want some in each minute", n)
 		}
 		c.away.Store(false)
 		time.Sleep(10 * time.Minute)
@@ -501,6 +501,5 @@ func TestABrokerThatIsAway(t *testing.T) {
 		if len(dead) != 40 {
 			t.Errorf("%d records are dead, want 40", len(dead))
 		}
-		t.Logf("%d reports in an hour, such as %s", len(told.all()), told.all()[0])
 	})
 }
