@@ -212,6 +212,25 @@ func TestWaitsOfAnyLength(t *testing.T) {
 	}
 }
 
+// In a wait topic no record waits for the long wait of another one.
+func TestALongWaitBlocksNoOther(t *testing.T) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		l := newLog()
+		cl := c.client()
+		defer cl.Close()
+		for i, due := range []time.Duration{time.Hour, 5 * time.Minute, 10 * time.Second} {
+			c.produce(cl, &kgo.Record{Topic: "w1", Value: fmt.Append(nil, i), Headers: []kgo.RecordHeader{{Key: "retry-due", Value: fmt.Append(nil, time.Now().Add(due).UnixMilli())}}})
+		}
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: waits, Handle: handler(l)})
+		l.wait(t, 2)
+		time.Sleep(time.Hour)
+		x.stop()
+		if got := l.all(); len(got) != 3 || got[0] != "10s 2" || !strings.HasPrefix(got[1], "5m") || !strings.HasPrefix(got[2], "1h0m") {
+			t.Errorf("it happened %q, want each when it is due", got)
+		}
+	})
+}
+
 // What does not come from this package does no harm in a wait topic.
 func TestStrangersInAWaitTopic(t *testing.T) {
 	bubble(t, 1, three, func(t *testing.T, c *cluster) {
