@@ -80,8 +80,7 @@ func (p place) among(parts map[string][]int32) bool {
 }
 
 const (
-	mostPolled = 500 // records in a poll
-	mostQueued = 500 // records of a partition that have arrived and not started: it pauses
+	mostQueued = 500 // records of a partition that have arrived and are not done: it pauses. A fetch may bring more
 
 	// patience is for how long writes go on after a context has ended, and how long one may take
 	// before it is reported.
@@ -152,7 +151,7 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 		h.rewind(cl, at)
 	}()
 	for {
-		fetches := cl.PollRecords(ctx, mostPolled)
+		fetches := cl.PollFetches(ctx)
 		if fetches.IsClientClosed() {
 			return kgo.ErrClientClosed
 		}

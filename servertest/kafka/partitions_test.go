@@ -576,33 +576,33 @@ func TestWhatSaysNothingToAGate(t *testing.T) {
 func TestCheck(t *testing.T) {
 	handle := func(context.Context, *kgo.Record) error { return nil }
 	for name, tt := range map[string]struct {
-		h       retrykafka.Handler
+		h       *retrykafka.Handler
 		opts    []kgo.Opt
 		without bool // Options
 		want    string
 	}{
-		"fine":              {h: retrykafka.Handler{Handle: handle, Waits: waits, Dead: "dead"}},
-		"in its place":      {h: retrykafka.Handler{Handle: handle}},
-		"starts at the end": {h: retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd())}},
-		"no Handle":         {h: retrykafka.Handler{}, want: "Handle is nil"},
-		"no Options":        {h: retrykafka.Handler{Handle: handle}, without: true, want: "without Handler.Options"},
-		"no group":          {h: retrykafka.Handler{Handle: handle}, without: true, opts: []kgo.Opt{kgo.ConsumeTopics("in")}, want: "set kgo.ConsumerGroup"},
-		"another topic":     {h: retrykafka.Handler{Handle: handle, Waits: waits}, opts: []kgo.Opt{kgo.ConsumeTopics("in")}, want: "an option after these has replaced one"},
-		"few acks": {h: retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()},
+		"fine":              {h: &retrykafka.Handler{Handle: handle, Waits: waits, Dead: "dead"}},
+		"in its place":      {h: &retrykafka.Handler{Handle: handle}},
+		"starts at the end": {h: &retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd())}},
+		"no Handle":         {h: &retrykafka.Handler{}, want: "Handle is nil"},
+		"no Options":        {h: &retrykafka.Handler{Handle: handle}, without: true, want: "without Handler.Options"},
+		"no group":          {h: &retrykafka.Handler{Handle: handle}, without: true, opts: []kgo.Opt{kgo.ConsumeTopics("in")}, want: "set kgo.ConsumerGroup"},
+		"another topic":     {h: &retrykafka.Handler{Handle: handle, Waits: waits}, opts: []kgo.Opt{kgo.ConsumeTopics("in")}, want: "an option after these has replaced one"},
+		"few acks": {h: &retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()},
 			want: "set kgo.RequiredAcks"},
-		"passes over": {h: retrykafka.Handler{Handle: handle, Waits: waits}, opts: []kgo.Opt{kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd())},
+		"passes over": {h: &retrykafka.Handler{Handle: handle, Waits: waits}, opts: []kgo.Opt{kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd())},
 			want: "passes over records that wait"},
-		"missing wait topic":   {h: retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "none", Delay: time.Second}}}, want: "topic none: UNKNOWN_TOPIC"},
-		"missing dead letters": {h: retrykafka.Handler{Handle: handle, Dead: "none"}, want: "topic none: UNKNOWN_TOPIC"},
-		"missing topic":        {h: retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.ConsumeTopics("none")}, want: "topic none: UNKNOWN_TOPIC"},
-		"not ascending": {h: retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1", Delay: time.Minute}, {Topic: "w2", Delay: time.Second}}},
+		"missing wait topic":   {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "none", Delay: time.Second}}}, want: "topic none: UNKNOWN_TOPIC"},
+		"missing dead letters": {h: &retrykafka.Handler{Handle: handle, Dead: "none"}, want: "topic none: UNKNOWN_TOPIC"},
+		"missing topic":        {h: &retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.ConsumeTopics("none")}, want: "topic none: UNKNOWN_TOPIC"},
+		"not ascending": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1", Delay: time.Minute}, {Topic: "w2", Delay: time.Second}}},
 			want: "wait topic w2 has the delay 1s: let delays"},
-		"no delay":         {h: retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1"}}}, want: "has the delay 0s"},
-		"compacted":        {h: retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "compacted", Delay: time.Second}}}, want: "topic compacted is compacted"},
-		"compacted dead":   {h: retrykafka.Handler{Handle: handle, Dead: "compacted"}, want: "topic compacted is compacted"},
-		"deletes too soon": {h: retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "short", Delay: time.Minute}}}, want: "before its delay of 1m0s is over"},
-		"dead is consumed": {h: retrykafka.Handler{Handle: handle, Dead: "in"}, want: "consumes the dead-letter topic in"},
-		"by expression": {h: retrykafka.Handler{Handle: handle, Dead: "dead"}, opts: []kgo.Opt{kgo.ConsumeTopics("d.*"), kgo.ConsumeRegex()},
+		"no delay":         {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1"}}}, want: "has the delay 0s"},
+		"compacted":        {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "compacted", Delay: time.Second}}}, want: "topic compacted is compacted"},
+		"compacted dead":   {h: &retrykafka.Handler{Handle: handle, Dead: "compacted"}, want: "topic compacted is compacted"},
+		"deletes too soon": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "short", Delay: time.Minute}}}, want: "before its delay of 1m0s is over"},
+		"dead is consumed": {h: &retrykafka.Handler{Handle: handle, Dead: "in"}, want: "consumes the dead-letter topic in"},
+		"by expression": {h: &retrykafka.Handler{Handle: handle, Dead: "dead"}, opts: []kgo.Opt{kgo.ConsumeTopics("d.*"), kgo.ConsumeRegex()},
 			want: "consumes the dead-letter topic dead"},
 	} {
 		t.Run(name, func(t *testing.T) {
