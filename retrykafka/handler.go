@@ -164,7 +164,7 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 		})
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			if len(p.Records) > 0 {
-				h.worker(ctx, place{cl, p.Topic, p.Partition}).add(p.Records)
+				h.worker(ctx, place{cl, p.Topic, p.Partition}, p.Records[0]).add(p.Records)
 			}
 		})
 		cl.AllowRebalance()
@@ -174,13 +174,13 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 	}
 }
 
-// worker returns the worker of a place. If there is none it starts one.
-func (h *Handler) worker(ctx context.Context, at place) *worker {
+// worker returns the worker of a place. If there is none it starts one, at a record.
+func (h *Handler) worker(ctx context.Context, at place, r *kgo.Record) *worker {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.workers[at]
 	if w == nil {
-		w = newWorker(ctx, h, at, h.notes[at])
+		w = newWorker(ctx, h, at, r, h.notes[at])
 		delete(h.notes, at)
 		if h.workers == nil {
 			h.workers = map[place]*worker{}

@@ -1,12 +1,25 @@
 package retrykafka
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// A worker that ends before its first record has started leaves the offset and the note as they were.
+func TestAWorkerThatDoesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	const metadata = "retry ended 7 3 1000"
+	w := newWorker(ctx, new(Handler), place{topic: "in"}, &kgo.Record{Offset: 7, LeaderEpoch: 2}, metadata)
+	w.run()
+	if got, want := w.commit(unused), (commit{kgo.EpochOffset{Epoch: 2, Offset: 7}, metadata}); got != want {
+		t.Errorf("it commits %+v, want %+v", got, want)
+	}
+}
 
 // A note that was written is read, and no other metadata makes one.
 func FuzzNote(f *testing.F) {

@@ -43,8 +43,8 @@ const (
 	atLast = 5 * time.Second
 )
 
-func newWorker(ctx context.Context, h *Handler, at place, metadata string) *worker {
-	w := &worker{handler: h, place: at, ended: make(chan struct{}), more: make(chan struct{}, 1), careful: 1}
+func newWorker(ctx context.Context, h *Handler, at place, r *kgo.Record, metadata string) *worker {
+	w := &worker{handler: h, place: at, next: offsetOf(r), ended: make(chan struct{}), more: make(chan struct{}, 1), careful: 1}
 	var orderly bool
 	if w.note, orderly = parseNote(metadata); !orderly {
 		w.careful = atRisk
@@ -138,7 +138,7 @@ func (w *worker) resumeLocked() {
 // step brings the first record further: it sleeps until the record is due, passes it on to the next
 // wait topic, or delivers it. It returns early if ctx ends.
 func (w *worker) step(r *kgo.Record) {
-	w.next = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset}
+	w.next = offsetOf(r)
 	if w.note.offset != r.Offset {
 		w.note = note{offset: r.Offset}
 	}
@@ -310,6 +310,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 	}
 	return ctx.Err() == nil
+}
+
+func offsetOf(r *kgo.Record) kgo.EpochOffset {
+	return kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset}
 }
 
 // parts returns the place as package kgo takes it.
