@@ -27,7 +27,8 @@ func AsynqMiddleware(p retry.Policy, stored func(*asynq.Task) time.Time) asynq.M
 			}
 			defer func() { // asynq waits as it pleases after a panic that gets there
 				if v := recover(); v != nil {
-					result = decided{fmt.Errorf("panic: %v: %w", v, result), AsynqDelay(retried, result, t), true}
+					d, _ := errors.AsType[decided](result)
+					result = decided{fmt.Errorf("panic: %v: %w", v, result), d.delay, true}
 				}
 			}()
 			failed := retryqueue.ErrPanicked
@@ -63,6 +64,9 @@ func (d decided) Unwrap() error { return d.error }
 // AsynqDelay is for asynq.Config.RetryDelayFunc.
 func AsynqDelay(n int, err error, t *asynq.Task) time.Duration {
 	if d, ok := errors.AsType[decided](err); ok {
+		if d.delay > 0 {
+			d.delay += time.Second - 1 // asynq cuts the time to whole seconds: never early
+		}
 		return d.delay
 	}
 	return asynq.DefaultRetryDelayFunc(n, err, t) // a lease has expired: its process has crashed

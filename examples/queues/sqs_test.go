@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,9 +83,9 @@ func TestSQSKeepsItsMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &fakeSQS{waiting: map[string]*waitingSQS{"m": {}}}
 		ctx, cancel := context.WithCancel(t.Context())
-		runs := 0
+		var runs atomic.Int32
 		h := &queues.SQSHandler{Client: client, Queue: "q", Policy: retry.Policy{MaxAttempts: 5}, Handle: func(context.Context, types.Message) error {
-			runs++
+			runs.Add(1)
 			time.Sleep(5 * time.Minute)
 			return nil
 		}}
@@ -95,8 +96,8 @@ func TestSQSKeepsItsMessage(t *testing.T) {
 		time.Sleep(15 * time.Minute)
 		cancel()
 		all.Wait()
-		if runs != 1 || len(client.waiting) != 0 {
-			t.Errorf("it ran %d times, and %d messages are left, want once and none", runs, len(client.waiting))
+		if runs.Load() != 1 || len(client.waiting) != 0 {
+			t.Errorf("it ran %d times, and %d messages are left, want once and none", runs.Load(), len(client.waiting))
 		}
 	})
 }
@@ -109,12 +110,14 @@ func TestSQSGate(t *testing.T) {
 			client.waiting[fmt.Sprint("m", i)] = &waitingSQS{}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		down, calls := true, 0
+		var down atomic.Bool
+		var calls atomic.Int32
+		down.Store(true)
 		h := &queues.SQSHandler{Client: client, Queue: "q",
 			Policy: retry.Policy{MaxAttempts: 12, Backoff: retry.Constant(time.Second)},
 			Handle: func(context.Context, types.Message) error {
 				time.Sleep(100 * time.Millisecond)
-				if calls++; down {
+				if calls.Add(1); down.Load() {
 					return errDown
 				}
 				return nil
@@ -126,10 +129,10 @@ func TestSQSGate(t *testing.T) {
 			all.Go(func() { _ = h.Run(ctx, retry.Policy{}) })
 		}
 		time.Sleep(30 * time.Minute)
-		if calls > 100 {
-			t.Errorf("%d calls failed in half an hour", calls)
+		if n := calls.Load(); n > 100 {
+			t.Errorf("%d calls failed in half an hour", n)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(5 * time.Minute)
 		cancel()
 		all.Wait()

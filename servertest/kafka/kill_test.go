@@ -395,13 +395,14 @@ type process struct {
 	cmd    *exec.Cmd
 	lines  []string
 	stderr strings.Builder
-	ended  chan struct{}
+
+	started, ended chan struct{}
 }
 
 // child starts a consumer that reaches the broker through a proxy, which kills it.
 func (c realCluster) child(t *testing.T, waits []retrykafka.Wait, k kill) *process {
 	t.Helper()
-	x := &process{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	x := &process{cmd: exec.Command(os.Args[0]), started: make(chan struct{}), ended: make(chan struct{})}
 	proxy := listen(t, c.ListenAddrs()[0], k, x.kill)
 	x.cmd.Env = append(os.Environ(), "RETRY_TEST_BROKER="+proxy, "RETRY_TEST_KILL="+k.handler)
 	if waits != nil {
@@ -415,6 +416,7 @@ func (c realCluster) child(t *testing.T, waits []retrykafka.Wait, k kill) *proce
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	close(x.started)
 	go func() {
 		defer close(x.ended)
 		for s := bufio.NewScanner(out); s.Scan(); {
@@ -426,7 +428,10 @@ func (c realCluster) child(t *testing.T, waits []retrykafka.Wait, k kill) *proce
 	return x
 }
 
-func (x *process) kill() { _ = x.cmd.Process.Kill() }
+func (x *process) kill() {
+	<-x.started
+	_ = x.cmd.Process.Kill()
+}
 
 // wait reports whether the process ends within a minute.
 func (x *process) wait() bool {
