@@ -73,7 +73,7 @@ func (h *RabbitHandler) session(ctx context.Context, url string, most int) error
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, most) // a message that cannot be settled comes back with the next session
+	failed := make(chan error, 1) // a message that cannot be settled comes back with the next session
 	var running sync.WaitGroup
 	defer running.Wait() // before the connection is closed
 	for {
@@ -89,7 +89,10 @@ func (h *RabbitHandler) session(ctx context.Context, url string, most int) error
 			}
 			running.Go(func() {
 				if err := h.deliver(ctx, ch, msg, done); err != nil {
-					failed <- err
+					select {
+					case failed <- err:
+					default:
+					}
 				}
 			})
 		case err := <-failed:
