@@ -85,12 +85,12 @@ func (w *worker) store(ctx context.Context) error {
 	return err
 }
 
-// commit commits what ended workers have left, for patience at most.
+// commit commits what ended workers have left, for half of patience at most.
 func (h *Handler) commit(ctx context.Context, cl *kgo.Client, at map[place]commit) {
 	if len(at) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
 	_ = h.lasting(ctx, "last commit", func(ctx context.Context) error { return commitAll(ctx, cl, at) })
 }
@@ -123,16 +123,20 @@ func commitAll(ctx context.Context, cl *kgo.Client, at map[place]commit) error {
 	return errors.Join(errs...)
 }
 
-// lasting writes with ctx's values, but for as long as the worker writes.
+// lasting writes with ctx's values until the worker ends. A call that is underway then has a while yet:
+// what it writes would else be written twice.
 func (w *worker) lasting(ctx context.Context, what string, write func(context.Context) error) error {
-	long, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(w.writing, cancel)()
 	if deadline, ok := ctx.Deadline(); ok { // after a panic
-		long, cancel = context.WithDeadline(long, deadline)
+		call, cancel = context.WithDeadline(call, deadline)
 		defer cancel()
 	}
-	return w.handler.lasting(long, what, write)
+	again, stop := context.WithCancel(call)
+	defer stop()
+	defer context.AfterFunc(w.ctx, stop)()
+	return w.handler.lasting(again, what, func(context.Context) error { return write(call) })
 }
 
 // lasting calls write until it succeeds or ctx ends, and reports its errors, and a call that takes long.

@@ -82,8 +82,8 @@ func (p place) among(parts map[string][]int32) bool {
 const (
 	mostQueued = 500 // records of a partition that have arrived and are not done: it pauses. A fetch may bring more
 
-	// patience is for how long writes go on after a context has ended, and how long one may take
-	// before it is reported.
+	// patience is how long an end may take without a broker, half of it for calls that are underway
+	// and half for the last commit, and how long a call may take before it is reported.
 	patience = 5 * time.Second
 )
 

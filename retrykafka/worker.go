@@ -19,7 +19,7 @@ type worker struct {
 	delay   time.Duration // of the place's topic, if it is one of Waits
 	ctx     context.Context
 	cancel  context.CancelFunc
-	writing context.Context // in which what was decided is written: it ends later than ctx
+	writing context.Context // of calls that write: it ends half of patience after ctx
 	ended   chan struct{}
 
 	mu     sync.Mutex
@@ -56,7 +56,7 @@ func newWorker(ctx context.Context, h *Handler, at place, r *kgo.Record, metadat
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(w.ctx, func() { time.AfterFunc(patience, stop) })
+	context.AfterFunc(w.ctx, func() { time.AfterFunc(patience/2, stop) })
 	w.writing = writing
 	return w
 }

@@ -446,7 +446,7 @@ func TestShutdown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away, hangs bool
 		most        time.Duration
-	}{"with a broker": {false, false, time.Second}, "without": {true, false, 5 * time.Second}, "with one that hangs": {false, true, 10 * time.Second}} {
+	}{"with a broker": {false, false, time.Second}, "without": {true, false, 5 * time.Second}, "with one that hangs": {false, true, 5 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 4, three, func(t *testing.T, c *cluster) {
 				c.fill(4, 20)
@@ -494,6 +494,28 @@ func TestShutdown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// So does one while a copy cannot be written.
+func TestShutdownWhileACopyFails(t *testing.T) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dead", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		c.publish("good", "bad")
+		l := newLog()
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 1), Dead: "dead", Handle: handler(l)})
+		l.wait(t, 2)
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		x.cancel()
+		<-x.done
+		x.done <- nil
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it took %v, want a second at most", took)
+		}
+		if at := c.committed("in"); at.Offset != 1 || !strings.HasPrefix(at.Metadata, "retry ended 1 1 ") {
+			t.Errorf("offset %d is committed with %q, want 1 and one start", at.Offset, at.Metadata)
+		}
+	})
 }
 
 // Run ends when its client is closed.
