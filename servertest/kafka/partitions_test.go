@@ -298,8 +298,18 @@ func TestAFullPartitionPauses(t *testing.T) {
 	})
 }
 
-// In an orderly rebalance nothing that has succeeded runs again, and nothing is lost.
+// In an orderly rebalance nothing that has succeeded runs again, and nothing is lost, by whichever
+// protocol.
 func TestRebalance(t *testing.T) {
+	for name, opts := range map[string][]kgo.Opt{
+		"cooperative": nil, "eager": {kgo.Balancers(kgo.RangeBalancer())}, "by the brokers": {kgo.ServerSideBalancer()},
+	} {
+		t.Run(name, func(t *testing.T) { rebalance(t, opts...) })
+	}
+}
+
+func rebalance(t *testing.T, opts ...kgo.Opt) {
+	t.Helper()
 	bubble(t, 6, three, func(t *testing.T, c *cluster) {
 		const each = 300
 		c.fill(6, each)
@@ -313,9 +323,9 @@ func TestRebalance(t *testing.T) {
 			l.add("%s", text(r))
 			return nil
 		}}
-		first := c.consume(h)
+		first := c.consume(h, opts...)
 		l.wait(t, 50)
-		second := c.consume(h) // the same Handler, with another client
+		second := c.consume(h, opts...) // the same Handler, with another client
 		l.wait(t, 700)
 		first.stop()
 		l.wait(t, 6*each-750)
