@@ -166,11 +166,11 @@ func (w *worker) step(r *kgo.Record) {
 
 // deliver runs the handler once.
 func (w *worker) deliver(d delivery) {
-	turn, err := w.turn()
+	turn, err := w.turn(d)
 	if err != nil {
 		return
 	}
-	defer turn("", errNoNews) // if nothing else was said
+	defer turn(errNoNews) // if nothing else was said
 	w.note.starts, w.note.due = w.note.starts+1, time.Time{}
 	if (w.careful > 0 || w.note.starts > 1) && w.store(w.ctx) != nil {
 		return
@@ -183,9 +183,9 @@ func (w *worker) deliver(d delivery) {
 			err := w.handler.Handle(ctx, d.record)
 			handling = false
 			if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the partition goes, or the process
-				turn("", errNoNews)
+				turn(errNoNews)
 			}
-			turn(d.origin(), err)
+			turn(err)
 			return err
 		},
 		func(ctx context.Context, decided retryqueue.Decision) error {
@@ -260,16 +260,17 @@ func (w *worker) finish(written bool) {
 // errNoNews is what a turn comes to that says nothing about the dependency.
 var errNoNews = retry.Stop(errors.New("retrykafka: no handler has ended"))
 
-// turn waits for the gate.
-func (w *worker) turn() (turn func(id string, err error), err error) {
+// turn waits for the gate, and returns what tells it what the handler has returned.
+func (w *worker) turn(d delivery) (turn func(error), err error) {
 	gate := w.handler.Gate
 	if gate == nil {
-		return func(string, error) {}, w.ctx.Err()
+		return func(error) {}, w.ctx.Err()
 	}
 	if since, _, _ := gate.Closed(); !since.IsZero() && w.undone > 0 {
 		_ = w.store(w.ctx)
 	}
-	return gate.Wait(w.ctx)
+	done, err := gate.Wait(w.ctx)
+	return func(err error) { done(d.origin(), err) }, err
 }
 
 // sleep returns at t, or, if t is zero, when the queue has grown. It returns early if ctx ends.
