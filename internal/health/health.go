@@ -89,14 +89,23 @@ func (h *Health) Ready(now time.Time) (wait time.Duration) {
 	if h.left == 0 {
 		return 0
 	}
-	if ahead(now, h.due, h.wait) {
-		wait = h.due.Sub(now)
-	}
-	if h.full() && ahead(now, h.hung, h.hang()) {
+	wait = h.Left(now)
+	if h.full() && Ahead(now, h.hung, h.hang()) {
 		wait = max(wait, h.hung.Sub(now))
 	}
 	return wait
 }
+
+// Left returns how much of its wait is left, 0 if it does not wait.
+func (h *Health) Left(now time.Time) time.Duration {
+	if h.left > 0 && Ahead(now, h.due, h.wait) {
+		return h.due.Sub(now)
+	}
+	return 0
+}
+
+// Tried reports whether an attempt has started since h closed, or ever if it never has.
+func (h *Health) Tried() bool { return h.started > h.closed }
 
 // Start notes that an attempt starts, which may be one for which h is not Ready. The caller
 // calls End with the ticket, or the attempt hangs. If h is well, now may be zero.
@@ -150,7 +159,7 @@ func (h *Health) passed(now time.Time, after bool) {
 func (h *Health) failed(now time.Time, n News, current bool) {
 	closed := h.Closed()
 	switch {
-	case closed && (!current || ahead(now, h.due, h.wait)): // that is known
+	case closed && (!current || Ahead(now, h.due, h.wait)): // that is known
 		if n.Hint > 0 {
 			h.lengthen(now, h.waitFor(0, n.Hint))
 		}
@@ -225,8 +234,9 @@ func Hold(n int, hint time.Duration) time.Duration {
 	return min(time.Second<<min(n-1, 6), time.Minute)
 }
 
-// ahead reports whether at, which was d ahead when it was set, is to come.
-func ahead(now, at time.Time, d time.Duration) bool {
+// Ahead reports whether at, which was d ahead when it was set, is to come. If it is further ahead by
+// more than a second, the clock was set back, and it has come.
+func Ahead(now, at time.Time, d time.Duration) bool {
 	far := at.Sub(now)
 	return far > 0 && far-slack <= d
 }
