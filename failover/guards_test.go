@@ -1,0 +1,301 @@
+package failover_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/failover"
+)
+
+// gate is a guard that has attempts wait, or refuses them, and checks its passes.
+type gate struct {
+	wait    time.Duration
+	err     error
+	inside  int // passes that were not left
+	entered int
+	again   bool // the guard is asked after its wait
+	exits   []retry.Exit
+}
+
+func (g *gate) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
+	g.entered++
+	if e.Earlier.Again {
+		g.inside--
+	}
+	if g.err != nil {
+		return retry.Pass{}, g.err
+	}
+	g.inside++
+	if e.Earlier.Again {
+		return retry.Pass{}, nil
+	}
+	return retry.Pass{Wait: g.wait, Again: g.again && g.wait > 0}, nil
+}
+
+func (g *gate) Leave(_ retry.Pass, x retry.Exit) {
+	g.inside--
+	g.exits = append(g.exits, x)
+}
+
+func (g *gate) left(t *testing.T, endings ...retry.Ending) {
+	t.Helper()
+	var got []retry.Ending
+	for _, x := range g.exits {
+		got = append(got, x.Ending)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(endings) || g.inside != 0 {
+		t.Errorf("left with %v, want %v; %d inside", got, endings, g.inside)
+	}
+}
+
+// guarded returns a lab whose targets have gates.
+func guarded(t *testing.T, targets string) (*lab, map[string]*gate) {
+	l, gates := newLab(t, targets), map[string]*gate{}
+	for _, target := range l.set.Targets {
+		g := new(gate)
+		gates[target.Name] = g
+		target.Guards = []retry.Guard{nil, g}
+	}
+	l.timed = true
+	return l, gates
+}
+
+// Rule 8: a target whose guards wait or refuse is passed over.
+func TestGuardsPassOver(t *testing.T) {
+	l, gates := guarded(t, "abc")
+	gates["a"].wait = time.Second
+	gates["b"].err = errors.New("full")
+	l.call("c@0s")
+	gates["a"].left(t, retry.NotMade)
+	gates["b"].left(t)
+	gates["c"].left(t, retry.Returned)
+}
+
+// If none admits, the run waits for the shortest turn, for real.
+func TestShortestTurn(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		l, gates := guarded(t, "abc")
+		gates["a"].wait, gates["b"].wait, gates["c"].err = 3*time.Second, 2*time.Second, errors.New("full")
+		gates["b"].again = again
+		var held []string
+		l.policy.Hooks.Guard = func(_ context.Context, h retry.Held) {
+			held = append(held, fmt.Sprint(h.Guard, " ", h.Delay, " ", h.Err))
+		}
+		l.call("b@2s")
+		gates["a"].left(t, retry.NotMade)
+		gates["b"].left(t, retry.NotMade, retry.Returned)
+		if got := strings.Join(held, "; "); got != "failover.targets 2s <nil>" {
+			t.Errorf("Hooks.Guard gets %q", got)
+		}
+	}
+}
+
+// The end of a rest that was asked for, and another round, may come before a turn.
+func TestWhatComesFirst(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	l.call("a@0s")
+	gates["a"].wait = 3 * time.Second
+	l.target("b").Hold(time.Second)
+	l.call("b@1s")
+	l.target("b").Hold(0) // else a failure on trial has it rest
+	l.answer("b", errDown, nil)
+	l.call("b@1s b@1.1s") // the next round, after the backoff
+	l.target("b").Hold(time.Minute)
+	l.call("a@4.1s")
+}
+
+// If all refuse, it is the refusal of a guard: backoff, and it counts.
+func TestAllGuardsRefuse(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	l.policy.MaxAttempts = 3
+	full := errors.New("full")
+	gates["a"].err, gates["b"].err = full, retry.Stop(full)
+	err := l.call("")
+	if e := reason(t, err, retry.ReasonGuard); !errors.Is(err, full) || e.Elapsed != 300*time.Millisecond || gates["a"].entered != 3 {
+		t.Errorf("after %v and %d times: %v", e.Elapsed, gates["a"].entered, err)
+	}
+	// The one that says to come back sooner counts.
+	gates["a"].err, gates["b"].err = retry.After(full, 10*time.Second), retry.After(full, time.Second)
+	e := reason(t, l.call(""), retry.ReasonGuard)
+	if e.Elapsed != 2*time.Second+300*time.Millisecond {
+		t.Errorf("after %v", e.Elapsed)
+	}
+}
+
+// A target that rests by itself is not disturbed while another one's turn comes in time.
+func TestTurnOrRest(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	l.set.Failures, l.policy.MaxAttempts = 1, 1
+	l.set.Rest = retry.Constant(time.Hour)
+	l.answer("a", errDown)
+	l.call("a@0s")
+	gates["b"].wait = time.Second
+	l.call("b@1s")
+	l.callBefore(500*time.Millisecond, "a@1s")
+}
+
+// If the target begins to rest while a run waits for its turn, the run chooses again.
+func TestRestInAWait(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	l.set.Failures = 1
+	gates["a"].wait, gates["b"].wait = time.Second, 2*time.Second
+	l.clock.AfterFunc(500*time.Millisecond, func() { l.target("a").Hold(time.Hour) })
+	l.call("b@3s")
+	gates["a"].left(t, retry.NotMade, retry.NotMade)
+}
+
+// A guard that panics leaves nothing behind.
+func TestGuardPanics(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	p := &panics{}
+	l.target("a").Guards = append(l.target("a").Guards, p)
+	for _, in := range []string{"Enter", "Leave"} {
+		*p = panics{in: in}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
+		}()
+	}
+	gates["a"].left(t, retry.NotMade, retry.Returned)
+	p.in = ""
+	l.call("a@0s")
+}
+
+type panics struct{ in string }
+
+func (p *panics) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	if p.in == "Enter" {
+		panic(p.in)
+	}
+	return retry.Pass{}, nil
+}
+
+func (p *panics) Leave(retry.Pass, retry.Exit) {
+	if p.in == "Leave" {
+		panic(p.in)
+	}
+}
+
+// The guards of a target get what its attempt has come to, and not what the run makes of it.
+func TestGuardsExit(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	l.policy.AttemptTimeout = 5 * time.Second
+	l.target("a").Timeout = time.Second
+	for _, tt := range []struct {
+		err   error
+		class retry.Class
+		end   retry.Ending
+	}{{errKey, retry.Permanent, retry.Returned}, {errFilter, retry.Permanent, retry.Returned}, {errDown, retry.Transient, retry.Returned}, {errHang, retry.TimedOut, retry.Expired}, {nil, retry.Unknown, retry.Returned}} {
+		l.target("a").Hold(0)
+		gates["a"].exits = nil
+		l.answer("a", tt.err)
+		_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
+		x := gates["a"].exits[0]
+		if x.Ending != tt.end || x.Verdict.Class != tt.class || x.Allowed != time.Second {
+			t.Errorf("after %v: %v, %v, %v", tt.err, x.Ending, x.Verdict.Class, x.Allowed)
+		}
+	}
+	gates["b"].exits = nil
+	l.target("a").Hold(time.Hour)
+	_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
+	if x := gates["b"].exits[0]; x.Allowed != 5*time.Second {
+		t.Errorf("b is allowed %v", x.Allowed)
+	}
+}
+
+var errUnsent = errors.New("not sent")
+
+// counted is a budget that counts.
+type counted struct {
+	log    []string
+	refuse bool
+}
+
+func (b *counted) Withdraw(w retry.Withdrawal) bool {
+	b.log = append(b.log, fmt.Sprint("pay ", w.Retry, " ", w.Class))
+	return !b.refuse
+}
+
+func (b *counted) End(o retry.Outcome) {
+	b.log = append(b.log, fmt.Sprint("end ", o.Retries, " ", o.Sent, " ", o.Retried, " ", o.OK))
+}
+
+// Rule 9: the first switch is free if nothing was done. All else pays.
+func TestBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		a, b     []error
+		attempts string
+		want     string
+	}{
+		{"none", []error{nil}, nil, "a", "end 0 0 unknown true"},
+		{"throttled", []error{status(429)}, []error{nil}, "a b", "end 0 0 unknown true"},
+		{"unprocessed", []error{errUnsent, nil}, []error{errDown}, "a b a", "pay 1 transient; end 1 1 transient true"},
+		{"broken", []error{errKey}, []error{nil}, "a b", "end 0 0 unknown true"},
+		{"elsewhere", []error{errFilter}, []error{nil}, "a b", "end 0 0 unknown true"},
+		{"transient", []error{errDown}, []error{nil}, "a b", "pay 1 transient; end 1 1 transient true"},
+		{"timed out", []error{retry.ErrAttemptTimeout}, []error{nil}, "a b", "pay 1 timed_out; end 1 1 timed_out true"},
+		{"the second switch", []error{errDown, status(429)}, []error{status(429), nil}, "a b a b",
+			"pay 1 transient; pay 2 throttled; pay 3 throttled; end 3 3 throttled true"},
+	} {
+		l := newLab(t, "ab")
+		b := new(counted)
+		l.policy.Budget = b
+		l.policy.Classify = func(err error) retry.Class {
+			switch {
+			case errors.Is(err, retry.ErrAttemptTimeout):
+				return retry.TimedOut
+			case errors.Is(err, errUnsent):
+				return retry.Unprocessed
+			}
+			return retry.Unknown
+		}
+		l.answer("a", tt.a...)
+		if tt.b != nil {
+			l.answer("b", tt.b...)
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			l.T = t
+			l.call(tt.attempts)
+			if got := strings.Join(b.log, "; "); got != tt.want {
+				t.Errorf("the budget gets %q, want %q", got, tt.want)
+			}
+		})
+	}
+
+	// Without tokens one dead target costs no calls, and there is no second round.
+	l := newLab(t, "ab")
+	l.policy.Budget = &counted{refuse: true}
+	l.answer("a", status(429))
+	if err := l.call("a b"); err != nil {
+		t.Errorf("the error is %v", err)
+	}
+	l.answer("b", status(429))
+	reason(t, l.call("a b"), retry.ReasonBudget)
+
+	// A free switch that has become a round pays.
+	l, gates := guarded(t, "ab")
+	b := &counted{refuse: true}
+	l.policy.Budget = b
+	l.answer("a", status(429))
+	gates["b"].wait = time.Hour
+	err := l.call("a@0s")
+	if got := strings.Join(b.log, "; "); got != "pay 1 throttled; end 0 0 unknown false" || err == nil {
+		t.Errorf("the budget gets %q, %v", got, err)
+	}
+	b.refuse, b.log = false, nil
+	l.answer("a", status(429), nil)
+	l.call("a@100ms a@200ms")
+	if got := strings.Join(b.log, "; "); got != "pay 1 throttled; end 1 1 throttled true" {
+		t.Errorf("the budget gets %q", got)
+	}
+}
