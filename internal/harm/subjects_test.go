@@ -2,12 +2,14 @@ package harm_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/internal/harm"
 	"github.com/goretry/retry/limit"
@@ -32,6 +34,9 @@ var subjects = []harm.Subject{
 	harm.Guarded("limit.Adaptive{}", func(*harm.Process) retry.Guard { return new(limit.Adaptive) }),
 	harm.Guarded("breaker.Breaker{}", func(*harm.Process) retry.Guard { return new(breaker.Breaker) }),
 	{Name: "hedge.Hedge{}", With: hedged, Against: "policy", Without: harm.Plain},
+	elsewhere("failover.Do, one target", 1),
+	elsewhere("failover.Do, two targets", 2),
+	elsewhere("failover.Do, three targets", 3),
 	withheld("retry.EarnedBudget{}", func() retry.Budget { return new(retry.EarnedBudget) }),
 	withheld("budget.Token{}", func() retry.Budget { return new(budget.Token) }),
 	withheld("budget.Ratio{}", func() retry.Budget { return new(budget.Ratio) }),
@@ -75,6 +80,22 @@ func hedged(p *harm.Process) harm.Client {
 		_, err := hedge.Do(ctx, c.Of(p.Policy), h, func(ctx context.Context) (harm.Reply, error) { return c.Send(ctx, 0) })
 		return err
 	}
+}
+
+// elsewhere has so many targets, each of which is as the one of the policy.
+func elsewhere(name string, n int) harm.Subject {
+	return harm.Subject{Name: name, Against: "policy", Without: harm.Plain, With: func(p *harm.Process) harm.Client {
+		s := new(failover.Set[int])
+		for i := range n {
+			s.Targets = append(s.Targets, &failover.Target[int]{Name: fmt.Sprint(i), Value: i})
+		}
+		return func(ctx context.Context, c *harm.Call) error {
+			_, err := failover.Do(ctx, c.Of(p.Policy), s, func(ctx context.Context, t *failover.Target[int]) (harm.Reply, error) {
+				return c.Send(ctx, t.Value)
+			})
+			return err
+		}
+	}}
 }
 
 // withheld has a budget.
