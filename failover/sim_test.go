@@ -1,0 +1,230 @@
+package failover_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/failover"
+	"github.com/goretry/retry/internal/race"
+	"github.com/goretry/retry/pace"
+)
+
+// provider answers 100 requests per second in 30 to 70 ms, and refuses more. The first of a simulation is ill for
+// a minute.
+type provider struct {
+	mu       sync.Mutex
+	r        *rand.Rand
+	ill      string // how; "" is never
+	from, to time.Duration
+	start    time.Time
+	tokens   float64
+	last     time.Time
+	fails    float64 // a part of the requests at random
+
+	attempts, whileIll int
+	slots              map[time.Duration]int // of 100 ms
+}
+
+func (s *provider) call(ctx context.Context) error {
+	s.mu.Lock()
+	now := time.Now()
+	at := now.Sub(s.start)
+	s.attempts++
+	s.slots[at.Truncate(100*time.Millisecond)]++
+	luck, takes := s.r.Float64(), time.Duration(30+40*s.r.Float64())*time.Millisecond
+	rate, ill := 100.0, ""
+	if s.ill != "" && at >= s.from && at < s.to {
+		s.whileIll++
+		ill = s.ill
+	} else if back := at - s.to; s.ill == "refuses all, then is cold" && back >= 0 && back < 5*time.Second {
+		rate = 20 + 16*back.Seconds()
+	}
+	full := false
+	if ill == "" || ill == "slow, 1.5 to 3.5 s" || ill == "fails half" {
+		s.tokens = min(s.tokens+rate*now.Sub(s.last).Seconds(), 10)
+		s.last = now
+		if full = s.tokens < 1; !full {
+			s.tokens--
+		}
+	}
+	s.mu.Unlock()
+	wait := func(d time.Duration, err error) error {
+		select {
+		case <-time.After(d):
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	switch {
+	case ill == "refuses all, then is cold":
+		return wait(time.Millisecond, status(503))
+	case ill == "hangs":
+		return wait(time.Hour, nil)
+	case ill == "429, Retry-After 20":
+		return wait(5*time.Millisecond, told(20*time.Second))
+	case full, ill == "fails half" && luck < .5, luck < s.fails:
+		return wait(5*time.Millisecond, status(503))
+	case ill == "slow, 1.5 to 3.5 s":
+		takes = time.Duration(1500+2000*luck) * time.Millisecond
+	}
+	return wait(takes, nil)
+}
+
+// figures are what a simulation has come to.
+type figures struct {
+	calls, lost     int
+	first, attempts float64       // attempts at the first per second while it is ill; of all per call
+	again           time.Duration // when it is used again after that
+	burst           int           // the most attempts in 100 ms in the half minute then
+}
+
+func (f figures) lostPercent() float64 { return 100 * float64(f.lost) / float64(f.calls) }
+
+func (f figures) String() string {
+	return fmt.Sprintf("%.2f %% / %.1f / %.2f", f.lostPercent(), f.first, f.attempts)
+}
+
+// client makes a call, given its number.
+type client func(ctx context.Context, n int) error
+
+// ways are how the calls are made: a third of them to each, a loop over the providers, and Do.
+var ways = []func(p retry.Policy, s []*provider) client{
+	func(p retry.Policy, s []*provider) client {
+		budgets := make([]retry.EarnedBudget, len(s))
+		return func(ctx context.Context, n int) error {
+			p := p
+			p.Budget = &budgets[n%len(s)]
+			return retry.Run(ctx, p, s[n%len(s)].call)
+		}
+	},
+	func(p retry.Policy, s []*provider) client {
+		return func(ctx context.Context, _ int) (err error) {
+			for _, s := range s {
+				ctx, cancel := context.WithTimeout(ctx, p.AttemptTimeout)
+				err = s.call(ctx)
+				if cancel(); err == nil {
+					break
+				}
+			}
+			return err
+		}
+	},
+	func(p retry.Policy, s []*provider) client { return over(p, s, nil) },
+	func(p retry.Policy, s []*provider) client {
+		return over(p, s, func() []retry.Guard { return []retry.Guard{&pace.Pace{Quota: 95, Burst: 5}} })
+	},
+}
+
+func over(p retry.Policy, s []*provider, guards func() []retry.Guard) client {
+	set := new(failover.Set[*provider])
+	for i, s := range s {
+		target := &failover.Target[*provider]{Name: fmt.Sprint(i), Value: s}
+		if guards != nil {
+			target.Guards = guards()
+		}
+		set.Targets = append(set.Targets, target)
+	}
+	return func(ctx context.Context, _ int) error {
+		_, err := failover.Do(ctx, p, set, func(ctx context.Context, t *failover.Target[*provider]) (int, error) { return 0, t.Value.call(ctx) })
+		return err
+	}
+}
+
+// simulate makes 150 calls per second, of 8 s each.
+func simulate(t *testing.T, from, to, end time.Duration, providers []*provider, way func(retry.Policy, []*provider) client) (f figures) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		for i, s := range providers {
+			*s = provider{ill: s.ill, fails: s.fails, r: rand.New(rand.NewPCG(7, uint64(i))), from: from, to: to, start: start, last: start, tokens: 10, slots: map[time.Duration]int{}}
+		}
+		random := rand.New(rand.NewPCG(3, 3))
+		var mu sync.Mutex
+		p := retry.Policy{MaxAttempts: 4, AttemptTimeout: 2 * time.Second, Budget: new(retry.EarnedBudget), Rand: func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return random.Float64()
+		}}
+		call := way(p, providers)
+		arrivals := rand.New(rand.NewPCG(5, 5))
+		var wg sync.WaitGroup
+		for {
+			time.Sleep(time.Duration(arrivals.ExpFloat64() / 150 * float64(time.Second)))
+			if time.Since(start) >= end {
+				break
+			}
+			n := f.calls
+			f.calls++
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+				defer cancel()
+				if call(ctx, n) != nil {
+					mu.Lock()
+					f.lost++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+	})
+	all := 0
+	for _, s := range providers {
+		all += s.attempts
+	}
+	f.first, f.attempts, f.again = float64(providers[0].whileIll)/(to-from).Seconds(), float64(all)/float64(f.calls), end
+	for at, n := range providers[0].slots {
+		if at >= to && at < to+30*time.Second {
+			f.again, f.burst = min(f.again, at-to), max(f.burst, n)
+		}
+	}
+	return f
+}
+
+// Three providers of 100 calls per second each and 150 calls per second, while the first is ill. With
+// RETRY_LONG=1 and -v it prints the table of docs/failover.md.
+func TestFirstIsIll(t *testing.T) {
+	if race.Enabled {
+		t.Skip("simulations, which other tests of this package make with the race detector")
+	}
+	from, to, end := 5*time.Second, 15*time.Second, 20*time.Second
+	long := os.Getenv("RETRY_LONG") != ""
+	if long {
+		from, to, end = 30*time.Second, 90*time.Second, 3*time.Minute
+	}
+	for _, tt := range []struct {
+		ill      string
+		lost     float64 // percent at most
+		first    float64 // attempts at the first per second while it is ill, at most
+		attempts float64 // per call at most
+	}{
+		{"refuses all, then is cold", .1, 10, 1.3},
+		{"hangs", 1, 10, 1.3},
+		{"fails half", .1, 30, 1.3},
+		{"429, Retry-After 20", .1, 5, 1.3},
+		{"slow, 1.5 to 3.5 s", .5, 25, 1.3},
+		{"", .1, 80, 1.3},
+	} {
+		line := fmt.Sprintf("| %s |", tt.ill)
+		for i, way := range ways {
+			if !long && i != 2 {
+				continue
+			}
+			f := simulate(t, from, to, end, []*provider{{ill: tt.ill}, {}, {}}, way)
+			line += fmt.Sprintf(" %v |", f)
+			if i == 2 {
+				line += fmt.Sprintf(" again after %v, %d in 100 ms |", f.again, f.burst)
+			}
+			if i == 2 && (f.lostPercent() > tt.lost || long && f.first > tt.first || f.attempts > tt.attempts || f.burst > 30) {
+				t.Errorf("the first %q: %v, %d attempts in 100 ms", tt.ill, f, f.burst)
+			}
+		}
+		t.Log(line)
+	}
+}
