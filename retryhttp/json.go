@@ -112,6 +112,13 @@ func (c *call) receive(ctx context.Context, value any) (v retry.Verdict) {
 		}
 	}
 	c.rewindBody(&v)
+	c.discardResponse(resp, status)
+	return v
+}
+
+// discardResponse frees a response that nobody reads. status gets the beginning of its body, if it
+// is not nil.
+func (c *call) discardResponse(resp *http.Response, status *StatusError) {
 	// The request's body comes first, since over HTTP/2 a Close waits for it.
 	if c.body.rewound {
 		_ = c.body.drop()
@@ -124,7 +131,6 @@ func (c *call) receive(ctx context.Context, value any) (v retry.Verdict) {
 	if status != nil {
 		status.Body = rest
 	}
-	return v
 }
 
 // decode decodes the body into value. An error says what the body was instead. It is
