@@ -23,6 +23,7 @@ import (
 	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -216,8 +217,8 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
-	if alerts != 7 || records > 10 {
-		t.Errorf("%d alerts and %d recording rules, want 7 and at most 10", alerts, records)
+	if alerts != 8 || records > 10 {
+		t.Errorf("%d alerts and %d recording rules, want 8 and at most 10", alerts, records)
 	}
 }
 
@@ -450,7 +451,10 @@ func scrape(t *testing.T) map[string]labelSet {
 	})
 	gate := shut(t)
 	for name, observe := range map[string]func() (func() error, error){
-		"gate":  func() (func() error, error) { return otelretry.ObserveGate("dependency", gate, meters) },
+		"gate": func() (func() error, error) { return otelretry.ObserveGate("dependency", gate, meters) },
+		"target": func() (func() error, error) {
+			return otelretry.ObserveTarget("dependency", new(failover.Target[int]), meters)
+		},
 		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(pace.Pace), meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
 		"limit": func() (func() error, error) {

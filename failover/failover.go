@@ -121,12 +121,3 @@ func Name(ctx context.Context) string {
 	}
 	return ""
 }
-
-// failed is the error of an attempt, with the name of its target.
-type failed struct {
-	target string
-	err    error
-}
-
-func (e *failed) Error() string { return e.target + ": " + e.err.Error() }
-func (e *failed) Unwrap() error { return e.err }

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -150,7 +151,7 @@ func (r *targets) judge(ctx context.Context, err error) {
 	}
 	r.own = v
 	if *t.name != "" {
-		v.Err = &failed{*t.name, v.Err}
+		v.Err = fmt.Errorf("%s: %w", *t.name, v.Err)
 	}
 	r.stays, r.atOnce, t.tried = false, false, len(r.places) > 1
 

@@ -79,6 +79,7 @@
 //	retry.pace.throttled      gauge, 1                  retry.pace; as well
 //	retry.pace.shared         gauge, 1                  retry.pace; with Share, error.type of the store's error
 //	retry.gate.closed         gauge, {gate}                retry.gate (see ObserveGate); error.type of what has closed it
+//	retry.target.resting      gauge, s                  retry.target (see ObserveTarget)
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
 //	retry.….parts             gauge, {part}             as the gauges of what a retry.PerKey has (see ObservePerKey),
 //	                                                    which have retry.….rank too: budget, limit, breaker, hedge or pace

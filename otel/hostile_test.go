@@ -18,6 +18,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -181,6 +182,7 @@ func TestNoAttributeIsANamespace(t *testing.T) {
 		func() (func() error, error) { return otelretry.ObserveHedge("users", &hedge.Hedge{}, opt) },
 		func() (func() error, error) { return otelretry.ObserveLimit("users", &limit.Limit{}, opt) },
 		func() (func() error, error) { return otelretry.ObserveBreaker("users", &breaker.Breaker{}, opt) },
+		func() (func() error, error) { return otelretry.ObserveTarget("users", &failover.Target[int]{}, opt) },
 	} {
 		unregister, err := observe()
 		if err != nil {
@@ -201,8 +203,8 @@ func TestNoAttributeIsANamespace(t *testing.T) {
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	if len(keys) != 21 {
-		t.Errorf("%d keys, want 21: %q", len(keys), keys)
+	if len(keys) != 22 {
+		t.Errorf("%d keys, want 22: %q", len(keys), keys)
 	}
 	for _, key := range keys {
 		for _, other := range keys {

@@ -17,7 +17,7 @@
 // first. Attempts that a guard has refused, such as a full limit, are there too, and once more
 // below the headline: "limit.Limit refused 312 attempts of pay". They are not counted as
 // attempts. The page shows which calls wait now, until when, for which guard, and after which
-// error; the budgets, limits, breakers, gates, hedges and paces that it observes; and the last runs that failed, with each attempt, each wait and each guard that held an attempt
+// error; the budgets, limits, breakers, gates, targets, hedges and paces that it observes; and the last runs that failed, with each attempt, each wait and each guard that held an attempt
 // back, one for each error and reason. If no run has ended in the chosen time, the page shows the
 // next longer one in which one has, and says so. A URL in the errors of an operation is shown once.
 //
@@ -74,6 +74,7 @@
 //	gates[]                           by name: closed, for how long, 0 if it is open; probe?, how long until the next;
 //	                                  error?, what has closed it
 //	breakers[]                        by name: open, how long it is until the next attempt, 0 if one may start
+//	targets[]                         by name: resting, for how much longer, 0 if it does not
 //	hedges[], paces[]                 by name: delay; rate, null while it is open, and wait
 //	  quota?, throttled?, seems?      of a pace with a quota: units in a second; the part of the attempts
 //	                                  that is throttled; and if that is not what it should be, what the quota seems to be

@@ -18,7 +18,7 @@ func ExampleRecorder() {
 	budget := new(retry.EarnedBudget)
 
 	var page retrydebug.Recorder
-	page.ObserveBudget("users", budget) // also ObserveLimit, ObserveBreaker, ObserveGate, ObserveHedge and ObservePace
+	page.ObserveBudget("users", budget) // also ObserveLimit, ObserveBreaker, ObserveGate, ObserveTarget, ObserveHedge and ObservePace
 	mux.Handle("/debug/retry", &page)
 
 	policy := retry.Policy{

@@ -17,7 +17,7 @@ import (
 	"github.com/goretry/retry/pace"
 )
 
-// gauges are the budgets, limits, breakers, gates, hedges and paces that are observed, by the keys
+// gauges are the budgets, limits, breakers, gates, targets, hedges and paces that are observed, by the keys
 // of their names.
 type gauges struct {
 	mu       sync.Mutex
@@ -25,6 +25,7 @@ type gauges struct {
 	limits   map[string]gauge[limiter]
 	breakers map[string]gauge[breaker]
 	gates    map[string]gauge[gate]
+	targets  map[string]gauge[target]
 	hedges   map[string]gauge[hedger]
 	paces    map[string]gauge[pacer]
 }
@@ -46,6 +47,8 @@ type breaker interface{ Open() time.Duration }
 type gate interface {
 	Closed() (since, probe time.Time, err error)
 }
+
+type target interface{ Resting() time.Duration }
 
 type hedger interface{ Wait() time.Duration }
 
@@ -323,6 +326,21 @@ func (r *gateReport) text() string {
 }
 
 func (r *gateReport) badness() float64 { return orLeast(r.Closed) }
+
+type targetReport struct {
+	header[targetReport]
+	Resting *float64 `json:"resting"` // 0: it does not
+}
+
+func readTarget(t target) (r targetReport) {
+	r.Resting = safely(func() (float64, bool) {
+		d := t.Resting()
+		return d.Seconds(), d >= 0
+	})
+	return r
+}
+
+func (r *targetReport) badness() float64 { return orLeast(r.Resting) }
 
 type hedgeReport struct {
 	header[hedgeReport]

@@ -543,6 +543,14 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 		open++
 		add(about(b.Name, " is open: the next attempt may start in "+seconds(*b.Open)+"."))
 	}
+	resting := 0
+	for _, t := range byPart(rep.Targets) {
+		if t.Resting == nil || *t.Resting == 0 || resting == worst {
+			continue
+		}
+		resting++
+		add(about(t.Name, " rests for "+seconds(*t.Resting)+": its calls are made elsewhere."))
+	}
 	closed := 0
 	for _, g := range byPart(rep.Gates) {
 		if g.Closed == nil || *g.Closed == 0 || closed == worst {
@@ -721,6 +729,17 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 			item.Text = "open"
 		}
 		add(item, g.Parts, "longest closed")
+	}
+	for _, t := range byPart(rep.Targets) {
+		item := gaugeItem{Kind: "target", Name: t.Name, Text: "–"}
+		switch {
+		case t.Resting == nil:
+		case *t.Resting > 0:
+			item.Text = "rests for " + seconds(*t.Resting)
+		default:
+			item.Text = "does not rest"
+		}
+		add(item, t.Parts, "longest resting")
 	}
 	for _, h := range byPart(rep.Hedges) {
 		item := gaugeItem{Kind: "hedge", Name: h.Name, Text: "–"}

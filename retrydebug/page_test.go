@@ -346,6 +346,8 @@ func TestPage(t *testing.T) {
 		page.ObserveLimit("cache", observed{inFlight: 2, places: math.MaxInt})
 		page.ObserveBreaker("down", observed{wait: 2500 * ms})
 		page.ObserveBreaker("up", observed{})
+		page.ObserveTarget("large", observed{wait: 40 * time.Second})
+		page.ObserveTarget("small", observed{})
 		page.ObserveHedge("search", full)
 		page.ObservePace("held", observed{balance: math.Inf(1), wait: time.Second})
 		page.ObservePace("model", observed{balance: 4.25, wait: 3 * time.Second})
@@ -391,7 +393,7 @@ func TestPage(t *testing.T) {
 			"orders has almost no budget left for retries.",
 			"users has no budget left for retries.",
 			"database is full: 20 of 20 places are taken.",
-			"down is open: the next attempt may start in 2.50s.",
+			"down is open: the next attempt may start in 2.50s.", "large rests for 40.0s: its calls are made elsewhere.",
 			"alone shares its quota with nobody: NOPERM this user has no permissions.",
 			"none pace: a Quota of -1 per 1s with a Burst of 0 makes no sense",
 			"wrong is throttled at 17% although paced: the quota is about 20.8 a second, not 25.",
@@ -406,8 +408,8 @@ func TestPage(t *testing.T) {
 			"gone 100% 0% 0%", "permanent 100%", "404",
 			"well 0% 1% 99%", "1.01",
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
-			"Budgets, limits, breakers, gates, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
-			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "breaker down open, next attempt in 2.50s", "breaker up admits attempts", "hedge search after 80ms",
+			"Budgets, limits, breakers, gates, targets, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
+			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "breaker down open, next attempt in 2.50s", "breaker up admits attempts", "target large rests for 40.0s", "target small does not rest", "hedge search after 80ms",
 			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
 			"Underway: 2, 1 of them waiting",
 			"2.50s hangs 1 of 3 attempting for 2.50s",
@@ -418,7 +420,7 @@ func TestPage(t *testing.T) {
 			"bad retry: attempt timed out not_idempotent 10ms, 1 attempt",
 			"1 operation without a run in the last minute", "idle",
 		)
-		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") || strings.Contains(got, "right is") || strings.Contains(got, "up is open") {
+		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") || strings.Contains(got, "right is") || strings.Contains(got, "up is open") || strings.Contains(got, "small rests") {
 			t.Errorf("what is well is complained about: %s", got)
 		}
 	})

@@ -109,6 +109,15 @@ func (r *Recorder) ObserveGate(name string, g interface {
 	}
 }
 
+// ObserveTarget is ObserveBudget for how much longer a target rests, such as a
+// [github.com/goretry/retry/failover.Target].
+func (r *Recorder) ObserveTarget(name string, t interface{ Resting() time.Duration }) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.targets, name, gauge[target]{value: t}, t == nil)
+	}
+}
+
 // ObserveHedge is ObserveBudget for the time after which a hedge makes its second
 // attempt, such as that of a [github.com/goretry/retry/hedge.Hedge].
 func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }) {

@@ -640,6 +640,7 @@ func (*awful) InFlight() int                    { panic("InFlight") }
 func (*awful) Places() int                      { panic("Places") }
 func (*awful) Open() time.Duration              { panic("Open") }
 func (*awful) Wait() time.Duration              { panic("Wait") }
+func (*awful) Resting() time.Duration           { panic("Resting") }
 func (*awful) Rate() float64                    { panic("Rate") }
 func (*awful) Classify(error) retry.Class       { return retry.Transient }
 func (*awful) Trace(ctx context.Context) string { panic("Trace") }
@@ -651,6 +652,7 @@ func TestHooksDoNotPanic(t *testing.T) {
 	page.ObserveBudget("b", &awful{})
 	page.ObserveLimit("l", &awful{})
 	page.ObserveBreaker("h", &awful{})
+	page.ObserveTarget("h", &awful{})
 	page.ObserveHedge("h", &awful{})
 	page.ObservePace("p", &awful{})
 	for _, err := range []error{&awful{}, (*awful)(nil), fmt.Errorf("a: %w", &awful{}), fmt.Errorf("a: %w", (*awful)(nil))} {
@@ -820,12 +822,13 @@ type observed struct {
 	wait             time.Duration
 }
 
-func (o observed) Balance() float64    { return o.balance }
-func (o observed) InFlight() int       { return o.inFlight }
-func (o observed) Places() int         { return o.places }
-func (o observed) Wait() time.Duration { return o.wait }
-func (o observed) Open() time.Duration { return o.wait }
-func (o observed) Rate() float64       { return o.balance }
+func (o observed) Balance() float64       { return o.balance }
+func (o observed) InFlight() int          { return o.inFlight }
+func (o observed) Places() int            { return o.places }
+func (o observed) Wait() time.Duration    { return o.wait }
+func (o observed) Open() time.Duration    { return o.wait }
+func (o observed) Resting() time.Duration { return o.wait }
+func (o observed) Rate() float64          { return o.balance }
 
 func TestGauges(t *testing.T) {
 	var page retrydebug.Recorder
@@ -841,6 +844,7 @@ func TestGauges(t *testing.T) {
 		page.ObserveBudget(name, o)
 		page.ObserveLimit(name, o)
 		page.ObserveBreaker(name, o)
+		page.ObserveTarget(name, o)
 		page.ObserveHedge(name, o)
 		page.ObservePace(name, o)
 	}
@@ -848,12 +852,14 @@ func TestGauges(t *testing.T) {
 	page.ObserveBudget("twice", twice)
 	page.ObserveLimit("twice", twice)
 	page.ObserveBreaker("twice", twice)
+	page.ObserveTarget("twice", twice)
 	page.ObserveHedge("twice", twice)
 	page.ObservePace("twice", twice)
 	for _, name := range []string{"gone", "never"} {
 		page.ObserveBudget(name, nil)
 		page.ObserveLimit(name, nil)
 		page.ObserveBreaker(name, nil)
+		page.ObserveTarget(name, nil)
 		page.ObserveHedge(name, nil)
 		page.ObservePace(name, nil)
 	}
@@ -866,9 +872,9 @@ func TestGauges(t *testing.T) {
 		return "null"
 	}
 	for i := range r.Budgets {
-		got = append(got, fmt.Sprintf("%s: %s %s/%s %s %s %s/%s", r.Budgets[i].Name, show(r.Budgets[i].Balance), show(r.Limits[i].InFlight), show(r.Limits[i].Places), show(r.Breakers[i].Open), show(r.Hedges[i].Delay), show(r.Paces[i].Rate), show(r.Paces[i].Wait)))
+		got = append(got, fmt.Sprintf("%s: %s %s/%s %s %s %s %s/%s", r.Budgets[i].Name, show(r.Budgets[i].Balance), show(r.Limits[i].InFlight), show(r.Limits[i].Places), show(r.Breakers[i].Open), show(r.Targets[i].Resting), show(r.Hedges[i].Delay), show(r.Paces[i].Rate), show(r.Paces[i].Wait)))
 	}
-	want := []string{"a : 0 0/null 0 0 0/0", "b: null 7/1 null null null/null", "c: 0.25 3/20 1.5 1.5 0.25/1.5", "twice: 0.5 2/2 2 2 0.5/2", "twice : 1 1/1 1e-09 1e-09 1/1e-09", "worse: null 0/0 0 0 null/0"}
+	want := []string{"a : 0 0/null 0 0 0 0/0", "b: null 7/1 null null null null/null", "c: 0.25 3/20 1.5 1.5 1.5 0.25/1.5", "twice: 0.5 2/2 2 2 2 0.5/2", "twice : 1 1/1 1e-09 1e-09 1e-09 1/1e-09", "worse: null 0/0 0 0 0 null/0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -876,13 +882,14 @@ func TestGauges(t *testing.T) {
 		page.ObserveBudget(fmt.Sprint(i), twice)
 		page.ObserveLimit(fmt.Sprint(i), twice)
 		page.ObserveBreaker(fmt.Sprint(i), twice)
+		page.ObserveTarget(fmt.Sprint(i), twice)
 		page.ObserveHedge(fmt.Sprint(i), twice)
 		page.ObservePace(fmt.Sprint(i), twice)
 	}
 	page.ObserveBudget("c", observed{}) // is there
 	r = read(t, &page)
-	if len(r.Budgets) != 256 || len(r.Limits) != 256 || len(r.Breakers) != 256 || len(r.Hedges) != 256 || len(r.Paces) != 256 {
-		t.Errorf("%d, %d, %d, %d, %d gauges, want 256 each", len(r.Budgets), len(r.Limits), len(r.Breakers), len(r.Hedges), len(r.Paces))
+	if len(r.Budgets) != 256 || len(r.Limits) != 256 || len(r.Breakers) != 256 || len(r.Targets) != 256 || len(r.Hedges) != 256 || len(r.Paces) != 256 {
+		t.Errorf("%d, %d, %d, %d, %d, %d gauges, want 256 each", len(r.Budgets), len(r.Limits), len(r.Breakers), len(r.Targets), len(r.Hedges), len(r.Paces))
 	}
 	if i := slices.IndexFunc(r.Budgets, func(b gauge) bool { return b.Name == "c" }); i < 0 || *r.Budgets[i].Balance != 0 {
 		t.Error("a budget was not replaced")
@@ -897,6 +904,7 @@ func TestNilRecorder(t *testing.T) {
 	page.ObserveBudget("b", observed{})
 	page.ObserveLimit("l", observed{})
 	page.ObserveBreaker("h", observed{})
+	page.ObserveTarget("h", observed{})
 	page.ObserveHedge("h", observed{})
 	page.ObservePace("p", observed{})
 	retrydebug.ObservePerKey(page, "k", new(retry.PerKey[retry.EarnedBudget]))

@@ -25,6 +25,7 @@ type report struct {
 	Limits     []limitReport     `json:"limits"`
 	Breakers   []breakerReport   `json:"breakers"`
 	Gates      []gateReport      `json:"gates"`
+	Targets    []targetReport    `json:"targets"`
 	Hedges     []hedgeReport     `json:"hedges"`
 	Paces      []paceReport      `json:"paces"`
 	Failed     []failedReport    `json:"failed"`
@@ -144,7 +145,8 @@ func (r *Recorder) report() *report {
 		Operations: []operationReport{}, Live: liveReport{Oldest: []runReport{}}, Failed: []failedReport{},
 		Budgets: reports(&r.gauges, &r.gauges.budgets, readBudget), Limits: reports(&r.gauges, &r.gauges.limits, readLimit),
 		Breakers: reports(&r.gauges, &r.gauges.breakers, readBreaker), Gates: reports(&r.gauges, &r.gauges.gates, readGate),
-		Hedges: reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
+		Targets: reports(&r.gauges, &r.gauges.targets, readTarget),
+		Hedges:  reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
 	}
 	for i, op := range r.operations.all() {
 		if op == nil {

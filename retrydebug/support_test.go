@@ -29,8 +29,8 @@ type report struct {
 		Total, Waiting, Guarded int
 		Oldest                  []live
 	}
-	Budgets, Limits, Breakers, Gates, Hedges, Paces []gauge
-	Failed                                          []failed
+	Budgets, Limits, Breakers, Gates, Targets, Hedges, Paces []gauge
+	Failed                                                   []failed
 }
 
 type operation struct {
@@ -158,17 +158,17 @@ func taking(d time.Duration, errs ...error) func(context.Context) error {
 }
 
 type gauge struct {
-	Name                             string
-	Tokens                           *float64
-	Price                            *prices
-	Balance, Delay, Rate, Wait, Open *float64
-	Closed                           *float64
-	Probe                            float64
-	Error                            string
-	InFlight                         *int `json:"in_flight"`
-	Places                           *int
-	Parts                            int
-	Worst                            []gauge
+	Name                                      string
+	Tokens                                    *float64
+	Price                                     *prices
+	Balance, Delay, Rate, Wait, Open, Resting *float64
+	Closed                                    *float64
+	Probe                                     float64
+	Error                                     string
+	InFlight                                  *int `json:"in_flight"`
+	Places                                    *int
+	Parts                                     int
+	Worst                                     []gauge
 }
 
 type prices struct {
