@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -170,4 +171,31 @@ func ExampleBalancer() {
 	// SERVING <nil>
 	// SERVING <nil>
 	// SERVING <nil>
+}
+
+// checkReplicas asks the first replica that answers. The connections have no retries of their own.
+func checkReplicas(ctx context.Context, replicas *failover.Set[*grpc.ClientConn]) (*grpc_health_v1.HealthCheckResponse, error) {
+	policy := retry.Policy{Name: "check", Classify: retrygrpc.Classify}
+	return failover.Do(ctx, policy, replicas, func(ctx context.Context, t *failover.Target[*grpc.ClientConn]) (*grpc_health_v1.HealthCheckResponse, error) {
+		return grpc_health_v1.NewHealthClient(t.Value).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	})
+}
+
+// Replicas in an order of preference, such as that of this zone first.
+func ExampleClassify_failover() {
+	replicas := new(failover.Set[*grpc.ClientConn])
+	for i, fails := range []int32{1, 0} {
+		address, stop := startHealth(fails)
+		defer stop()
+		conn, err := grpc.NewClient(address, opts...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer conn.Close()
+		replicas.Targets = append(replicas.Targets, &failover.Target[*grpc.ClientConn]{Name: fmt.Sprint("zone ", i), Value: conn})
+	}
+	resp, err := checkReplicas(context.Background(), replicas)
+	fmt.Println(resp.GetStatus(), err)
+	// Output: SERVING <nil>
 }
