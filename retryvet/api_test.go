@@ -25,11 +25,15 @@ var unlike = map[string]map[string]string{
 	"retry.Supervise":              {"neverstops": "it is meant to go on", "nested": "it restarts a service", "severalcalls": "a service makes many calls"},
 	"hedge.Race":                   {"neverstops": "it makes one attempt", "nested": "it makes one attempt", "compared": "its error is op's", "timeoutbody": "its caller has the timeout"},
 	"(retryqueue.Delivery).Handle": {"neverstops": "it makes one attempt", "nested": "it makes one attempt", "compared": "its error is settle's", "harness": "it does not wait"},
-	"retrybatch.Do":                {"severalcalls": "a call for each item"},
-	"retrybatch.Run":               {"severalcalls": "a call for each item"},
-	"(retry.Policy).Admit":         {"neverstops": "it makes one attempt", "nested": "it makes one attempt", "compared": "its error is a guard's"},
-	"retrysql.Tx":                  {"severalcalls": "a transaction is undone as a whole"},
-	"retrysql.TxOf":                {"severalcalls": "a transaction is undone as a whole"},
+	"retryhttp.Once": {
+		"freshstate": "it uses neither budget nor guards", "errorignored": "its error is that of the run around it", "neverstops": "it makes one attempt",
+		"nested": "it makes one attempt", "compared": "its error is not a run's",
+	},
+	"retrybatch.Do":        {"severalcalls": "a call for each item"},
+	"retrybatch.Run":       {"severalcalls": "a call for each item"},
+	"(retry.Policy).Admit": {"neverstops": "it makes one attempt", "nested": "it makes one attempt", "compared": "its error is a guard's"},
+	"retrysql.Tx":          {"severalcalls": "a transaction is undone as a whole"},
+	"retrysql.TxOf":        {"severalcalls": "a transaction is undone as a whole"},
 }
 
 // TestWholeAPI makes a wrong call of each exported function and a wrong literal of each type
@@ -270,7 +274,7 @@ func (s *sample) run(f *types.Func, name string, c call, policy, ctx int, ops []
 		s.wrong("freshstate", name, "%s%v", blanks, c.with(policy, "retry.Policy{Guards: []retry.Guard{&limit.Limit{}}}"))
 	})
 	for i := range sig.Params().Len() {
-		if pointer, ok := sig.Params().At(i).Type().(*types.Pointer); ok && code.IsOurs(pointer.Elem()) {
+		if pointer, ok := sig.Params().At(i).Type().(*types.Pointer); ok && code.IsOurs(pointer.Elem()) && code.HoldsState(pointer.Elem()) { // a failover.Set has none: its targets have
 			s.in(c, func() { s.wrong("freshstate", name, "%s%v", blanks, c.with(i, "&"+s.typ(pointer.Elem())+"{}")) })
 		}
 	}

@@ -32,6 +32,7 @@
 //     of its Policy; types that wrap a Pace or a Limit; tests;
 //   - idleguard: Limits of a package that sets Max later; fields of a struct; Paces that a
 //     package exports, or tells anything; tests;
+//   - untimed: policies and Sets that are not literals, or are changed; tests;
 //   - nilmark: a mark that is compared;
 //   - nanoseconds: tests;
 //   - sleepinop: goroutines; tests;

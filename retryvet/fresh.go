@@ -59,6 +59,9 @@ func (p *pass) newState(e ast.Expr) types.Type {
 	if call, ok := e.(*ast.CallExpr); ok {
 		t = p.made(call)
 	}
+	if lit, ok := e.(*ast.CompositeLit); ok && lit.Type == nil { // {…} in a []*T
+		t = code.Deref(t)
+	}
 	if t == nil || !p.remembers(t) {
 		return nil
 	}

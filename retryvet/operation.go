@@ -57,6 +57,9 @@ func hasPolicy(t types.Type) bool {
 func outerctx(p *pass) {
 	told := map[token.Pos]bool{}
 	for runCtx, op := range p.attempts() {
+		if p.opens(op) {
+			continue // the response lasts as long as the caller, and so does its request
+		}
 		outer := func(e ast.Expr) *types.Var {
 			v := p.Variable(e)
 			if v == nil || !code.IsContext(v.Type()) || op.Pos() <= v.Pos() && v.Pos() < op.End() {
@@ -192,7 +195,7 @@ func timeoutbody(p *pass) {
 		if results == nil || results.Len() != 2 || !holdsContext(results.At(0).Type()) {
 			return
 		}
-		if lit := p.OpLiteral(op); lit != nil && setsBody(lit) {
+		if lit := p.OpLiteral(op); lit != nil && (setsBody(lit) || p.opens(lit)) {
 			return
 		}
 		p.report(call, fmt.Sprintf("%s ends the context of this %s as soon as the operation returns: %s",
@@ -258,6 +261,21 @@ func holdsContext(t types.Type) bool {
 		}
 	}
 	return false
+}
+
+// opens reports whether op returns a response of retryhttp.Once, whose body outlives the attempt.
+func (p *pass) opens(op *ast.FuncLit) bool {
+	found := false
+	ast.Inspect(op.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || !p.IsCall(call, code.RetryHTTPPath, "Once") {
+			return !found
+		}
+		results, ok := p.TypesInfo.TypeOf(call).(*types.Tuple)
+		found = found || ok && holdsContext(results.At(0).Type())
+		return !found
+	})
+	return found
 }
 
 // setsBody reports whether op replaces a body: by what it has read, as a rule.

@@ -52,6 +52,52 @@ func guardorder(p *pass) {
 	}
 }
 
+// untimed finds runs over several targets whose attempts have no timeout: the first target that hangs
+// eats the deadline of its callers, and no attempt is made elsewhere.
+func untimed(p *pass) {
+	for _, r := range p.Runs() {
+		if r.Func.Pkg().Path() != code.FailoverPath || r.Func.Name() != "Do" || p.InTest(r.Call) {
+			continue
+		}
+		policy := p.policyLiteral(r.Policy)
+		if policy == nil || !code.Keyed(policy) || code.Field(policy, "AttemptTimeout") != nil {
+			continue
+		}
+		for _, arg := range r.Call.Args {
+			if p.untimedSet(arg) {
+				p.report(r.Call, "a target that hangs eats the deadline of its callers, and nothing is tried elsewhere: set Policy.AttemptTimeout, or Target.Timeout")
+			}
+		}
+	}
+}
+
+// untimedSet reports whether e is a Set of several targets, one of which is known to have no timeout.
+func (p *pass) untimedSet(e ast.Expr) bool {
+	if address, ok := ast.Unparen(e).(*ast.UnaryExpr); ok {
+		if v := p.Variable(address.X); v != nil { // Do does not change it
+			e = p.First(v)
+		}
+	}
+	set := p.Literal(p.Value(e), code.FailoverPath, "Set")
+	if set == nil {
+		return false
+	}
+	targets, ok := p.Value(code.Field(set, "Targets")).(*ast.CompositeLit)
+	if !ok || len(targets.Elts) < 2 {
+		return false
+	}
+	for _, e := range targets.Elts {
+		e = p.Value(e)
+		if lit, ok := e.(*ast.CompositeLit); ok && lit.Type == nil && code.Keyed(lit) && code.Field(lit, "Timeout") == nil {
+			return true // {Name: "a"} in a []*Target
+		}
+		if lit := p.Literal(e, code.FailoverPath, "Target"); lit != nil && code.Keyed(lit) && code.Field(lit, "Timeout") == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // guard returns the guard of a package in a literal of guards: the first limit or the last pace.
 // It is nil if there is none, or if e is something else.
 func (p *pass) guard(e ast.Expr, path string) (found ast.Expr) {

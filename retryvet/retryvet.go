@@ -30,6 +30,7 @@ func checks() []check {
 		{"neverstops", "find runs that nothing ends", code.Ours, neverstops},
 		{"lostmark", "find marks such as Stop and After that fmt.Errorf loses", code.Ours, lostmark},
 		{"nilmark", "find marks such as Stop and After of a nil error", code.Ours, nilmark},
+		{"untimed", "find targets of a failover that nothing keeps from hanging", code.Ours, untimed},
 		{"nanoseconds", "find durations written without a unit", code.Ours, nanoseconds},
 		{"sleepinop", "find operations that sleep", code.Ours, sleepinop},
 		{"nested", "find retries around retries, which multiply", code.Ours, nested},

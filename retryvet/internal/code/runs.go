@@ -20,6 +20,7 @@ const (
 	HedgePath      = RetryPath + "/hedge"
 	LimitPath      = RetryPath + "/limit"
 	PacePath       = RetryPath + "/pace"
+	FailoverPath   = RetryPath + "/failover"
 )
 
 // Ours reports whether path is that of a package of this project.
@@ -116,9 +117,9 @@ func IsPolicy(t types.Type) bool { return IsNamed(t, RetryPath, "Policy") }
 // TakesPolicy reports whether f is a function of this project that is given a policy to use
 // it: as a parameter, or as the receiver of a method that begins a run. Such a method gets a
 // context, or returns what goes on, a *Loop say. Others only tell something of the policy. A
-// harness for tests hands the policy on.
+// harness for tests hands the policy on, and retryhttp.Once makes an attempt of a run around it.
 func TakesPolicy(f *types.Func) bool {
-	if f.Pkg() == nil || !Ours(f.Pkg().Path()) || f.Pkg().Path() == RetryTestPath || !f.Exported() {
+	if f.Pkg() == nil || !Ours(f.Pkg().Path()) || f.Pkg().Path() == RetryTestPath || !f.Exported() || f.Pkg().Path() == RetryHTTPPath && f.Name() == "Once" {
 		return false
 	}
 	sig := f.Signature()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
@@ -19,6 +20,14 @@ func guarded(ctx context.Context, p retry.Policy) {
 	_, _ = retryhttp.JSON[int](ctx, retry.Policy{Guards: []retry.Guard{new(pace.Pace)}}, nil, nil) // want `this pace.Pace is new for each call` `this Pace limits nothing`
 	p.Guards = append(p.Guards, &limit.Limit{Max: 5})                                              // want `this limit.Limit is new for each call`
 	_ = retry.Run(ctx, p, op)
+}
+
+var eu, us = &failover.Target[string]{Name: "eu"}, &failover.Target[string]{Name: "us"}
+
+func elsewhere(ctx context.Context, p retry.Policy, ask func(context.Context, *failover.Target[string]) (int, error)) {
+	_, _ = failover.Do(ctx, p, &failover.Set[string]{Targets: []*failover.Target[string]{{Name: "eu"}}}, ask)               // want `this failover.Target.* is new for each call`
+	_, _ = failover.Do(ctx, p, &failover.Set[string]{Targets: []*failover.Target[string]{&failover.Target[string]{}}}, ask) // want `this failover.Target.* is new for each call`
+	_, _ = failover.Do(ctx, p, &failover.Set[string]{Targets: []*failover.Target[string]{us, eu}}, ask)                     // the order of a session
 }
 
 func admits(ctx context.Context) {
