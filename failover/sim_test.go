@@ -117,14 +117,14 @@ var ways = []func(p retry.Policy, s []*provider) client{
 			return err
 		}
 	},
-	func(p retry.Policy, s []*provider) client { return over(p, s, nil) },
+	func(p retry.Policy, s []*provider) client { return over(p, s, 0, nil) },
 	func(p retry.Policy, s []*provider) client {
-		return over(p, s, func() []retry.Guard { return []retry.Guard{&pace.Pace{Quota: 95, Burst: 5}} })
+		return over(p, s, 0, func() []retry.Guard { return []retry.Guard{&pace.Pace{Quota: 95, Burst: 5}} })
 	},
 }
 
-func over(p retry.Policy, s []*provider, guards func() []retry.Guard) client {
-	set := new(failover.Set[*provider])
+func over(p retry.Policy, s []*provider, failures int, guards func() []retry.Guard) client {
+	set := &failover.Set[*provider]{Failures: failures}
 	for i, s := range s {
 		target := &failover.Target[*provider]{Name: fmt.Sprint(i), Value: s}
 		if guards != nil {
@@ -138,8 +138,8 @@ func over(p retry.Policy, s []*provider, guards func() []retry.Guard) client {
 	}
 }
 
-// simulate makes 150 calls per second, of 8 s each.
-func simulate(t *testing.T, from, to, end time.Duration, providers []*provider, way func(retry.Policy, []*provider) client) (f figures) {
+// simulate makes calls that have 8 s each.
+func simulate(t *testing.T, perSecond float64, from, to, end time.Duration, providers []*provider, way func(retry.Policy, []*provider) client) (f figures) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		for i, s := range providers {
@@ -156,7 +156,7 @@ func simulate(t *testing.T, from, to, end time.Duration, providers []*provider, 
 		arrivals := rand.New(rand.NewPCG(5, 5))
 		var wg sync.WaitGroup
 		for {
-			time.Sleep(time.Duration(arrivals.ExpFloat64() / 150 * float64(time.Second)))
+			time.Sleep(time.Duration(arrivals.ExpFloat64() / perSecond * float64(time.Second)))
 			if time.Since(start) >= end {
 				break
 			}
@@ -216,7 +216,7 @@ func TestFirstIsIll(t *testing.T) {
 			if !long && i != 2 {
 				continue
 			}
-			f := simulate(t, from, to, end, []*provider{{ill: tt.ill}, {}, {}}, way)
+			f := simulate(t, 150, from, to, end, []*provider{{ill: tt.ill}, {}, {}}, way)
 			line += fmt.Sprintf(" %v |", f)
 			if i == 2 {
 				line += fmt.Sprintf(" again after %v, %d in 100 ms |", f.again, f.burst)
@@ -226,5 +226,70 @@ func TestFirstIsIll(t *testing.T) {
 			}
 		}
 		t.Log(line)
+	}
+}
+
+// Two targets lose at most a point more than the better one alone, whatever the other does, be it the first or the
+// second. If that one fails a third of its attempts at random, it takes more Failures than three.
+func TestNoWorseThanTheBetterOne(t *testing.T) {
+	if race.Enabled {
+		t.Skip("simulations, which other tests of this package make with the race detector")
+	}
+	from, end := 5*time.Second, 35*time.Second
+	long := os.Getenv("RETRY_LONG") != ""
+	if long {
+		end = 5 * time.Minute
+	}
+	free := func(way func(retry.Policy, []*provider) client) func(retry.Policy, []*provider) client {
+		return func(p retry.Policy, s []*provider) client {
+			p.Budget = nil
+			return way(p, s)
+		}
+	}
+	alone := free(func(p retry.Policy, s []*provider) client {
+		return func(ctx context.Context, _ int) error { return retry.Run(ctx, p, s[0].call) }
+	})
+	for _, ill := range []string{"refuses all, then is cold", "hangs", "429, Retry-After 20", "slow, 1.5 to 3.5 s"} {
+		for _, fails := range []float64{0, .05, .2, .33} {
+			if !long && fails != .2 {
+				continue
+			}
+			failures := 0
+			if fails > .3 {
+				failures = 10
+			}
+			both := free(func(p retry.Policy, s []*provider) client { return over(p, s, failures, nil) })
+			better := simulate(t, 20, from, end, end, []*provider{{fails: fails}}, alone)
+			for _, first := range []bool{true, false} {
+				providers := []*provider{{ill: ill}, {fails: fails}}
+				if !first {
+					providers[0], providers[1] = providers[1], providers[0]
+				}
+				both := simulate(t, 20, from, end, end, providers, both)
+				t.Logf("%s, first %v; the other fails %.2f: lost %.2f %%, the better one alone %.2f %%", ill, first, fails, both.lostPercent(), better.lostPercent())
+				if both.lostPercent() > better.lostPercent()+1 {
+					t.Errorf("%s, first %v; the other fails %.2f: lost %.2f %%, the better one alone %.2f %%", ill, first, fails, both.lostPercent(), better.lostPercent())
+				}
+			}
+		}
+	}
+}
+
+// Three targets that are keys of one server, which can do 100/s and gets 150: a budget keeps their refusals from
+// multiplying its load.
+func TestKeysOfOneServer(t *testing.T) {
+	if race.Enabled {
+		t.Skip("simulations, which other tests of this package make with the race detector")
+	}
+	attempts := func(way func(p retry.Policy, s []*provider) client) float64 {
+		return simulate(t, 150, 0, time.Minute, 30*time.Second, []*provider{{}}, way).attempts
+	}
+	same := func(s []*provider) []*provider { return []*provider{s[0], s[0], s[0]} }
+	do := attempts(func(p retry.Policy, s []*provider) client { return over(p, same(s), 0, nil) })
+	run := attempts(func(p retry.Policy, s []*provider) client { return ways[0](p, s) })
+	loop := attempts(func(p retry.Policy, s []*provider) client { return ways[1](p, same(s)) })
+	t.Logf("attempts per call: failover.Do %.2f, retry.Run %.2f, a loop %.2f", do, run, loop)
+	if do > 1.3*run {
+		t.Errorf("%.2f attempts per call, and %.2f by retry.Run", do, run)
 	}
 }
