@@ -26,7 +26,8 @@ type provider struct {
 	start    time.Time
 	tokens   float64
 	last     time.Time
-	fails    float64 // a part of the requests at random
+	fails    float64       // a part of the requests at random
+	hint     time.Duration // with a 429 then; 0: a 503
 
 	attempts, whileIll int
 	slots              map[time.Duration]int // of 100 ms
@@ -70,6 +71,8 @@ func (s *provider) call(ctx context.Context) error {
 		return wait(time.Hour, nil)
 	case ill == "429, Retry-After 20":
 		return wait(5*time.Millisecond, told(20*time.Second))
+	case luck < s.fails && s.hint > 0:
+		return wait(5*time.Millisecond, told(s.hint))
 	case full, ill == "fails half" && luck < .5, luck < s.fails:
 		return wait(5*time.Millisecond, status(503))
 	case ill == "slow, 1.5 to 3.5 s":
@@ -138,12 +141,17 @@ func over(p retry.Policy, s []*provider, failures int, guards func() []retry.Gua
 	}
 }
 
-// simulate makes calls that have 8 s each.
-func simulate(t *testing.T, perSecond float64, from, to, end time.Duration, providers []*provider, way func(retry.Policy, []*provider) client) (f figures) {
+// load is the calls of a simulation.
+type load struct {
+	perSecond float64
+	deadline  time.Duration
+}
+
+func simulate(t *testing.T, calls load, from, to, end time.Duration, providers []*provider, way func(retry.Policy, []*provider) client) (f figures) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		for i, s := range providers {
-			*s = provider{ill: s.ill, fails: s.fails, r: rand.New(rand.NewPCG(7, uint64(i))), from: from, to: to, start: start, last: start, tokens: 10, slots: map[time.Duration]int{}}
+			*s = provider{ill: s.ill, fails: s.fails, hint: s.hint, r: rand.New(rand.NewPCG(7, uint64(i))), from: from, to: to, start: start, last: start, tokens: 10, slots: map[time.Duration]int{}}
 		}
 		random := rand.New(rand.NewPCG(3, 3))
 		var mu sync.Mutex
@@ -156,14 +164,14 @@ func simulate(t *testing.T, perSecond float64, from, to, end time.Duration, prov
 		arrivals := rand.New(rand.NewPCG(5, 5))
 		var wg sync.WaitGroup
 		for {
-			time.Sleep(time.Duration(arrivals.ExpFloat64() / perSecond * float64(time.Second)))
+			time.Sleep(time.Duration(arrivals.ExpFloat64() / calls.perSecond * float64(time.Second)))
 			if time.Since(start) >= end {
 				break
 			}
 			n := f.calls
 			f.calls++
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), calls.deadline)
 				defer cancel()
 				if call(ctx, n) != nil {
 					mu.Lock()
@@ -216,7 +224,7 @@ func TestFirstIsIll(t *testing.T) {
 			if !long && i != 2 {
 				continue
 			}
-			f := simulate(t, 150, from, to, end, []*provider{{ill: tt.ill}, {}, {}}, way)
+			f := simulate(t, load{150, 8 * time.Second}, from, to, end, []*provider{{ill: tt.ill}, {}, {}}, way)
 			line += fmt.Sprintf(" %v |", f)
 			if i == 2 {
 				line += fmt.Sprintf(" again after %v, %d in 100 ms |", f.again, f.burst)
@@ -235,7 +243,7 @@ func TestNoWorseThanTheBetterOne(t *testing.T) {
 	if race.Enabled {
 		t.Skip("simulations, which other tests of this package make with the race detector")
 	}
-	from, end := 5*time.Second, 35*time.Second
+	from, end := 5*time.Second, 2*time.Minute
 	long := os.Getenv("RETRY_LONG") != ""
 	if long {
 		end = 5 * time.Minute
@@ -259,13 +267,13 @@ func TestNoWorseThanTheBetterOne(t *testing.T) {
 				failures = 10
 			}
 			both := free(func(p retry.Policy, s []*provider) client { return over(p, s, failures, nil) })
-			better := simulate(t, 20, from, end, end, []*provider{{fails: fails}}, alone)
+			better := simulate(t, load{20, 8 * time.Second}, from, end, end, []*provider{{fails: fails}}, alone)
 			for _, first := range []bool{true, false} {
 				providers := []*provider{{ill: ill}, {fails: fails}}
 				if !first {
 					providers[0], providers[1] = providers[1], providers[0]
 				}
-				both := simulate(t, 20, from, end, end, providers, both)
+				both := simulate(t, load{20, 8 * time.Second}, from, end, end, providers, both)
 				t.Logf("%s, first %v; the other fails %.2f: lost %.2f %%, the better one alone %.2f %%", ill, first, fails, both.lostPercent(), better.lostPercent())
 				if both.lostPercent() > better.lostPercent()+1 {
 					t.Errorf("%s, first %v; the other fails %.2f: lost %.2f %%, the better one alone %.2f %%", ill, first, fails, both.lostPercent(), better.lostPercent())
@@ -282,7 +290,7 @@ func TestKeysOfOneServer(t *testing.T) {
 		t.Skip("simulations, which other tests of this package make with the race detector")
 	}
 	attempts := func(way func(p retry.Policy, s []*provider) client) float64 {
-		return simulate(t, 150, 0, time.Minute, 30*time.Second, []*provider{{}}, way).attempts
+		return simulate(t, load{150, 8 * time.Second}, 0, time.Minute, 30*time.Second, []*provider{{}}, way).attempts
 	}
 	same := func(s []*provider) []*provider { return []*provider{s[0], s[0], s[0]} }
 	do := attempts(func(p retry.Policy, s []*provider) client { return over(p, same(s), 0, nil) })
@@ -291,5 +299,25 @@ func TestKeysOfOneServer(t *testing.T) {
 	t.Logf("attempts per call: failover.Do %.2f, retry.Run %.2f, a loop %.2f", do, run, loop)
 	if do > 1.3*run {
 		t.Errorf("%.2f attempts per call, and %.2f by retry.Run", do, run)
+	}
+}
+
+// One of twenty attempts gets a 429 with a wait of 20 s, and callers have a second: that rests no target for
+// others, and with two of them hardly a call is lost.
+func TestStray429(t *testing.T) {
+	if race.Enabled {
+		t.Skip("simulations, which other tests of this package make with the race detector")
+	}
+	lost := func(n int, way func(retry.Policy, []*provider) client) float64 {
+		providers := make([]*provider, n)
+		for i := range providers {
+			providers[i] = &provider{fails: .05, hint: 20 * time.Second}
+		}
+		return simulate(t, load{20, time.Second}, 0, time.Minute, time.Minute, providers, way).lostPercent()
+	}
+	run, one, two, three := lost(1, ways[0]), lost(1, ways[2]), lost(2, ways[2]), lost(3, ways[2])
+	t.Logf("lost: retry.Run %.1f %%; one target %.1f %%, two %.1f %%, three %.1f %%", run, one, two, three)
+	if one > run || two > .5 || three > .5 {
+		t.Errorf("lost: retry.Run %.1f %%; one target %.1f %%, two %.1f %%, three %.1f %%", run, one, two, three)
 	}
 }
