@@ -248,11 +248,15 @@ func TestComeBackSpread(t *testing.T) {
 func TestHintBeyondMaxRetryAfter(t *testing.T) {
 	l := newLab(t, "ab")
 	l.policy.MaxRetryAfter = time.Minute
-	l.policy.Backoff = retry.Constant(time.Second)
+	l.policy.Backoff = retry.Constant(25 * time.Second)
+	l.answer("a", told(61*time.Second))
+	l.answer("b", errDown, errDown, errDown, nil)
+	l.set.Failures = 100
+	l.call("a b b b b") // not a, though 75 s have passed
+	l.rests("a", 0)
 	l.answer("a", told(time.Hour))
-	l.answer("b", errDown, errDown, nil)
-	l.call("a b b b")
-	l.rests("a", 58*time.Second)
+	l.call("a b")
+	l.rests("a", time.Minute)
 	l.answer("b", told(time.Hour))
 	l.clock.Advance(time.Minute)
 	reason(t, l.call("a b"), retry.ReasonRetryAfter)
@@ -291,6 +295,19 @@ func TestRest(t *testing.T) {
 	l.answer("a", errDown)
 	l.call("a b")
 	l.rests("a", 2*time.Second)
+}
+
+// A wait that the server asks for is no failure of its own.
+func TestHintsDoNotCount(t *testing.T) {
+	l := newLab(t, "ab")
+	l.answer("a", told(time.Second))
+	for range 4 {
+		l.call("a b")
+		l.rests("a", time.Second)
+		l.clock.Advance(time.Second)
+	}
+	l.answer("a", nil)
+	l.during(nil, func() { l.call("a") }) // it is not on trial
 }
 
 // A key that is revoked rests at once, and longer each time.
@@ -355,6 +372,31 @@ func TestCallersDeadline(t *testing.T) {
 		reason(t, err, retry.ReasonDeadline)
 	}
 	l.rests("a", 0)
+}
+
+// Three attempts that began before somebody was answered say nothing, though they all take until their deadlines.
+func TestCallersDeadlinesAfterAnAnswer(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		l := newLab(t, "ab")
+		var nest func(n int)
+		nest = func(n int) {
+			ctx, cancel := l.clock.WithTimeoutCause(t.Context(), time.Minute, nil)
+			defer cancel()
+			_, _ = failover.Do(ctx, l.policy, &l.set, func(ctx context.Context, _ *failover.Target[string]) (int, error) {
+				if n > 1 {
+					nest(n - 1)
+				} else if answered {
+					l.call("a")
+				}
+				_ = l.clock.Sleep(ctx, time.Hour)
+				return 0, ctx.Err()
+			})
+		}
+		nest(3)
+		if rests := l.target("a").Resting() > 0; rests == answered {
+			t.Errorf("others are answered: %v; it rests: %v", answered, rests)
+		}
+	}
 }
 
 // during makes an attempt of another call at a, and lets f run before it ends with err.
@@ -428,6 +470,10 @@ func TestTrial(t *testing.T) {
 	}
 	rest(32 * time.Second)
 	l.answer("a", nil)
+	l.calls(9, "a")
+	l.answer("a", errDown, nil)
+	l.call("a b") // one is missing
+	rest(60 * time.Second)
 	l.calls(10, "a")
 	l.answer("a", errDown)
 	l.calls(3, "a b")
@@ -600,6 +646,11 @@ func TestPolls(t *testing.T) {
 	l.answer("b", retry.ErrRejected, retry.After(retry.ErrRejected, time.Second), errDown, nil)
 	l.call("a@0s b@0s b@100ms b@1.3s a@1.3s")
 	l.rests("b", 0)
+	l.policy.MaxAttempts = 1
+	l.answer("a", retry.After(retry.ErrRejected, time.Minute))
+	l.call("a@1.3s")
+	l.rests("a", 0)
+	l.policy.MaxAttempts = 10
 	l.answer("a", atOnce{}, nil)
 	l.call("a@1.3s a@1.3s")
 }
