@@ -159,6 +159,9 @@ func TestOrderAndRounds(t *testing.T) {
 	l.set.Failures = 100
 	err := l.call("a@0s b@0s c@0s a@100ms b@100ms c@100ms a@300ms")
 	e := reason(t, err, retry.ReasonMaxAttempts)
+	l.policy.ThrottleBackoff = retry.Constant(5 * time.Second)
+	l.answer("c", status(429))
+	l.call("a@300ms b@300ms c@300ms a@5.3s b@5.3s c@5.3s a@10.3s")
 	if e.Attempts != 7 || e.Waited != 300*time.Millisecond {
 		t.Errorf("%d attempts, %v waited, want 7 and 300ms", e.Attempts, e.Waited)
 	}

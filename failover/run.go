@@ -40,7 +40,7 @@ type place struct {
 
 // targets is one call of Do: Policy.Attempts whose last guard is the set itself. So a wait for a
 // target is a guard's wait, and a target learns the true end of each attempt. Hooks.Guard gets the name
-// of this type. It is also the run's backoff, as throttled its ThrottleBackoff, and as purse its budget.
+// of this type. It is also the run's backoff, and as purse its budget.
 type targets struct {
 	policy retry.Policy // the caller's
 	rules  rules
@@ -83,10 +83,7 @@ func (r *targets) attempts(ctx context.Context) *retry.Attempts {
 	p.Guards = append(append(r.fewGuard[:0], p.Guards...), r)
 	p.AttemptTimeout = 0 // each target has its own
 	if len(r.places) > 1 {
-		p.Backoff = r
-		if p.ThrottleBackoff != nil {
-			p.ThrottleBackoff = (*throttled)(r)
-		}
+		p.Backoff, p.ThrottleBackoff = r, nil
 		if p.Budget != nil {
 			p.Budget = (*purse)(r)
 		}
@@ -112,11 +109,12 @@ func (r *targets) longestHint() time.Duration {
 	return 5 * time.Minute
 }
 
-func (r *targets) random() float64 {
-	if r.policy.Rand != nil {
-		return min(max(r.policy.Rand(), 0), 1)
+// draw returns a random number of a policy.
+func draw(random func() float64) float64 {
+	if random == nil {
+		return rand.Float64()
 	}
-	return rand.Float64()
+	return min(max(random(), 0), 1)
 }
 
 // context returns the context of the attempt at the target that r has chosen.
@@ -254,15 +252,7 @@ func (r *targets) order(all []resting) (order []resting, frees int) {
 			rest = append(rest, resting{i, v})
 		}
 	}
-	slices.SortStableFunc(rest, func(a, b resting) int {
-		switch {
-		case a.before(&b.view):
-			return -1
-		case b.before(&a.view):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(rest, func(a, b resting) int { return a.compare(&b.view) })
 	frees = len(all)
 	for _, t := range rest {
 		// If the run can come back to one that is free, one that rests is tried once in a rest: mostly
@@ -275,30 +265,21 @@ func (r *targets) order(all []resting) (order []resting, frees int) {
 }
 
 // Delay is 0 before an attempt that follows at once. Otherwise the round is over.
-func (r *targets) Delay(s retry.Step) time.Duration { return r.afterRound(retry.Transient, s) }
-
-// throttled is targets as Policy.ThrottleBackoff.
-type throttled targets
-
-func (r *throttled) Delay(s retry.Step) time.Duration {
-	return (*targets)(r).afterRound(retry.Throttled, s)
-}
-
-func (r *targets) afterRound(c retry.Class, s retry.Step) time.Duration {
+func (r *targets) Delay(s retry.Step) time.Duration {
 	if r.atOnce {
 		return 0
 	}
-	delay := r.backoff(c, s)
+	delay := r.backoff(s)
 	r.newRound()
 	r.rounds, r.prev = r.rounds+1, delay
 	return delay
 }
 
 // backoff returns the wait after this round.
-func (r *targets) backoff(c retry.Class, s retry.Step) time.Duration {
+func (r *targets) backoff(s retry.Step) time.Duration {
 	var b retry.Backoff = retry.Exponential{}
 	switch {
-	case c == retry.Throttled && r.policy.ThrottleBackoff != nil:
+	case r.found.Class == retry.Throttled && r.policy.ThrottleBackoff != nil:
 		b = r.policy.ThrottleBackoff
 	case r.policy.Backoff != nil:
 		b = r.policy.Backoff
@@ -363,7 +344,9 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		case err == errBusy:
 			busy = true
 		case err != nil:
-			refusal = sooner(refusal, err)
+			if refusal == nil || comeBack(err) < comeBack(refusal) {
+				refusal = err
+			}
 		case !r.waiting || len(r.places) == 1:
 			return pass, nil
 		default:
@@ -403,7 +386,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 	}
 	delay := time.Duration(math.MaxInt64)
 	if round {
-		if delay = r.backoff(e.Class, retry.Step{Rand: r.random()}); delay < until {
+		if delay = r.backoff(retry.Step{Rand: draw(r.policy.Rand)}); delay < until {
 			until, spread = delay, 0
 		}
 	}
@@ -417,6 +400,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		}
 		return pass, err
 	case refusal != nil && turn < 0:
+		r.found.Class = retry.Unprocessed
 		return retry.Pass{}, refusal
 	case until < math.MaxInt64:
 		if r.newRound(); until == delay {
@@ -425,7 +409,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		// All who have come during a rest wait for its end: they come back as they came, over as long
 		// again, and not all at once.
 		if spread = min(spread, (e.Patience-until)/2); spread > 0 {
-			until += time.Duration(r.random() * float64(spread))
+			until += time.Duration(draw(r.policy.Rand) * float64(spread))
 		}
 		return retry.Pass{Wait: until, Again: true}, nil
 	case late < math.MaxInt64:
@@ -434,16 +418,13 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 	return retry.Pass{}, retry.Stop(errNoTargets)
 }
 
-// sooner returns the one of two refusals after which the run may come back sooner.
-func sooner(a, b error) error {
-	if a == nil {
-		return b
+// comeBack returns how long a refusal keeps the run away.
+func comeBack(refusal error) time.Duration {
+	v := retry.Policy{}.Judge(refusal)
+	if v.Class == retry.Permanent {
+		return math.MaxInt64
 	}
-	v, w := retry.Policy{}.Judge(a), retry.Policy{}.Judge(b)
-	if (w.Class != retry.Permanent && v.Class == retry.Permanent) || (w.Class == retry.Permanent) == (v.Class == retry.Permanent) && w.Hint < v.Hint {
-		return b
-	}
-	return a
+	return v.Hint
 }
 
 // waitOf returns how long the wait of a pass is, as far as it is known.

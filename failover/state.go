@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -59,12 +58,15 @@ type view struct {
 	hung    bool
 }
 
-// before reports whether v is tried before w, if both are tired.
-func (v *view) before(w *view) bool {
-	if v.hung != w.hung {
-		return w.hung
+// compare compares v and w by which is tried first, if both are tired.
+func (v *view) compare(w *view) int {
+	switch {
+	case v.hung == w.hung:
+		return v.failed.Compare(w.failed)
+	case v.hung:
+		return 1
 	}
-	return v.failed.Before(w.failed)
+	return -1
 }
 
 // look returns how s stands.
@@ -222,11 +224,7 @@ func (s *state) restFor(n int, _ time.Duration) time.Duration {
 	if b == nil {
 		b = defaultRest
 	}
-	random := rand.Float64
-	if s.random != nil {
-		random = s.random
-	}
-	return max(b.Delay(retry.Step{Retry: n, Rand: random()}), 0)
+	return max(b.Delay(retry.Step{Retry: n, Rand: draw(s.random)}), 0)
 }
 
 var defaultRest retry.Backoff = retry.Exponential{Base: 2 * time.Second, Max: time.Minute, Jitter: retry.EqualJitter}

@@ -174,6 +174,26 @@ func TestLongerHint(t *testing.T) {
 	p.ready(2 * time.Second)
 }
 
+// What is left of a wait ends with it, though an attempt hangs; and whether one has been tried in it is known.
+func TestLeftAndTried(t *testing.T) {
+	p := newPatient(t, Rule{})
+	left := func(want time.Duration, tried bool) {
+		t.Helper()
+		if got := p.Left(p.now); got != want || p.Tried() != tried {
+			t.Errorf("Left = %v, Tried = %v, want %v, %v", got, p.Tried(), want, tried)
+		}
+	}
+	left(0, false)
+	p.Hold(p.now, 10*time.Second)
+	left(10*time.Second, false)
+	p.start() // and hangs
+	left(10*time.Second, true)
+	p.after(10 * time.Second)
+	left(0, true)
+	p.Hold(p.now, time.Second)
+	left(time.Second, false)
+}
+
 // After the wait one attempt decides.
 func TestOneAtATime(t *testing.T) {
 	p := newPatient(t, Rule{}).down().after(time.Second)
