@@ -29,7 +29,7 @@ func (s status) Error() string   { return fmt.Sprint("status ", int(s)) }
 func (s status) StatusCode() int { return int(s) }
 
 // atOnce asks for a retry at once.
-type atOnce struct{ error }
+type atOnce struct{}
 
 func (atOnce) Error() string             { return "at once" }
 func (atOnce) RetryAfter() time.Duration { return 0 }
