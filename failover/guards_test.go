@@ -204,8 +204,19 @@ func TestGuardsExit(t *testing.T) {
 			t.Errorf("after %v: %v, %v, %v", tt.err, x.Ending, x.Verdict.Class, x.Allowed)
 		}
 	}
-	gates["b"].exits = nil
+	// Those of the policy get the longest timeout.
+	g := new(gate)
+	l.policy.Guards = []retry.Guard{g}
+	l.answer("a", nil)
+	l.answer("b", errHang)
 	l.target("a").Hold(time.Hour)
+	l.policy.MaxAttempts = 1
+	_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
+	if x := g.exits[0]; x.Ending != retry.Expired || x.Verdict.Class != retry.TimedOut || x.Allowed != 5*time.Second {
+		t.Errorf("a guard of the policy gets %v, %v, %v", x.Ending, x.Verdict.Class, x.Allowed)
+	}
+	l.answer("b", nil)
+	gates["b"].exits = nil
 	_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
 	if x := gates["b"].exits[0]; x.Allowed != 5*time.Second {
 		t.Errorf("b is allowed %v", x.Allowed)

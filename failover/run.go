@@ -46,6 +46,7 @@ type targets struct {
 	rules  rules
 	clock  clockx.Clock
 	places []place
+	common time.Duration          // the timeout of attempts that the run has
 	name   atomic.Pointer[string] // of the target of the latest attempt
 
 	// The target that is asked, or at which the attempt is made.
@@ -81,7 +82,8 @@ func (r *targets) attempts(ctx context.Context) *retry.Attempts {
 	r.clock = readings.Clock(p.Clock)
 	r.passes = r.fewPass[:0]
 	p.Guards = append(append(r.fewGuard[:0], p.Guards...), r)
-	p.AttemptTimeout = 0 // each target has its own
+	r.common = r.longest()
+	p.AttemptTimeout = r.common
 	if len(r.places) > 1 {
 		p.Backoff, p.ThrottleBackoff = r, nil
 		if p.Budget != nil {
@@ -100,6 +102,18 @@ func (r *targets) timeout(t *place) time.Duration {
 		return t.timeout
 	}
 	return max(r.policy.AttemptTimeout, 0)
+}
+
+// longest returns the longest of these, which is the run's: so Policy.Guards hear of it.
+func (r *targets) longest() (longest time.Duration) {
+	for i := range r.places {
+		timeout := r.timeout(&r.places[i])
+		if timeout == 0 {
+			return 0
+		}
+		longest = max(longest, timeout)
+	}
+	return longest
 }
 
 func (r *targets) longestHint() time.Duration {
@@ -121,7 +135,7 @@ func draw(random func() float64) float64 {
 func (r *targets) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	r.found, r.own, r.news, r.expired = retry.Verdict{}, retry.Verdict{}, news{}, false
 	ctx = context.WithValue(ctx, nameKey{}, r.here().name)
-	if timeout := r.timeout(r.here()); timeout > 0 {
+	if timeout := r.timeout(r.here()); timeout > 0 && timeout != r.common {
 		return r.clock.WithTimeoutCause(ctx, timeout, retry.ErrAttemptTimeout)
 	}
 	return ctx, nil
