@@ -141,17 +141,11 @@ func (r *targets) context(ctx context.Context) (context.Context, context.CancelF
 	return ctx, nil
 }
 
-// verdict is an error that says itself what it means, such as one of retryhttp.Once.
-type verdict interface {
-	error
-	Verdict() retry.Verdict
-}
-
 // judge says what the error of an attempt means to the run and to its target, and what follows.
 func (r *targets) judge(ctx context.Context, err error) {
 	t := r.here()
 	v := r.policy.Judge(err)
-	if e, ok := errors.AsType[verdict](v.Err); ok && !v.Marked {
+	if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok && !v.Marked { // of retryhttp.Once
 		v = e.Verdict()
 	}
 	if r.timeout(t) > 0 {
