@@ -34,7 +34,8 @@ type Target[V any] struct {
 
 // Hold has all runs leave the target alone for d, as if its server had asked for that: for a
 // maintenance, or because a health check says so. A longer rest stays. Zero or less ends all
-// rests: the target is used again.
+// rests: the target is used again. Time is that of the policy with which the target was used last, and
+// before that the system's.
 func (t *Target[V]) Hold(d time.Duration) { t.state.hold(d) }
 
 // Resting returns how much longer the target rests, or its server has asked to be left alone. 0: it does
