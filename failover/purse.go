@@ -12,18 +12,26 @@ type purse targets
 
 // wallet is what a purse has to remember.
 type wallet struct {
-	given bool        // a retry was granted for nothing
-	last  bool        // that is the latest that was granted
-	open  bool        // and it is not made yet
-	owed  bool        // it has become a round, which is to be paid
+	gift  gift
+	last  bool        // it is the latest retry that was granted
 	moved bool        // the run has switched, or has tried to
 	class retry.Class // of the error that the latest paid retry followed
 }
 
+// gift is what has become of the retry that was granted for nothing.
+type gift uint8
+
+const (
+	none gift = iota
+	open      // it is not made yet
+	made      // elsewhere
+	owed      // the round was over before that, so it is to be paid
+)
+
 func (b *purse) Withdraw(w retry.Withdrawal) bool {
 	p := &b.purse
 	if b.atOnce && !p.moved && (w.Class == retry.Unprocessed || w.Class == retry.Throttled) {
-		p.moved, p.given, p.last, p.open = true, true, true, true
+		p.gift, p.last, p.moved = open, true, true
 		return true
 	}
 	p.moved = p.moved || b.atOnce
@@ -31,7 +39,7 @@ func (b *purse) Withdraw(w retry.Withdrawal) bool {
 }
 
 func (b *purse) pay(w retry.Withdrawal) bool {
-	if b.purse.given {
+	if b.purse.gift != none {
 		w.Retry--
 	}
 	if !b.policy.Budget.Withdraw(w) {
@@ -47,7 +55,7 @@ func (b *purse) End(o retry.Outcome) {
 	if b.purse.last {
 		unsent = 0
 	}
-	if b.purse.given {
+	if b.purse.gift != none {
 		o.Retries--
 	}
 	o.Sent, o.Retried = o.Retries-unsent, b.purse.class
@@ -65,20 +73,28 @@ func (b *purse) Price(w retry.Withdrawal) (price, left float64) {
 	return p.Price(w)
 }
 
-// made notes that the attempt is made for which a retry was granted.
-func (w *wallet) made() { w.open = false }
+// used notes that the attempt is made for which a retry was granted.
+func (w *wallet) used() {
+	if w.gift == open {
+		w.gift = made
+	}
+}
 
-// noSwitch notes that a round is over before the attempt is made.
-func (w *wallet) noSwitch() { w.owed = w.owed || w.open }
+// noSwitch notes that a round is over.
+func (w *wallet) noSwitch() {
+	if w.gift == open {
+		w.gift = owed
+	}
+}
 
 // settle pays for the round.
-func (w *wallet) settle(b *purse, e retry.Entry) error {
-	if !w.owed {
+func (b *purse) settle(e retry.Entry) error {
+	if b.purse.gift != owed {
 		return nil
 	}
-	w.given, w.owed, w.open = false, false, false
+	b.purse.gift = none
 	if !b.pay(retry.Withdrawal{Name: e.Name, Class: e.Class, Retry: e.Number - 1, Clock: e.Clock}) {
-		w.given = true
+		b.purse.gift = owed
 		return errShort
 	}
 	return nil

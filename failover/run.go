@@ -323,7 +323,7 @@ func (r *targets) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) 
 
 func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	r.atOnce = false
-	if err := r.purse.settle((*purse)(r), e); err != nil {
+	if err := (*purse)(r).settle(e); err != nil {
 		return retry.Pass{}, err
 	}
 	var refusal error
@@ -476,7 +476,7 @@ func (r *targets) ask(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	r.ticket = ticket
 	r.stays = false
 	r.name.Store(t.name)
-	r.purse.made()
+	r.purse.used()
 	return retry.Pass{Paces: slices.ContainsFunc(r.passes, func(p retry.Pass) bool { return p.Paces })}, nil
 }
 
