@@ -253,9 +253,14 @@ func TestAFullPartitionPauses(t *testing.T) {
 		c.fill(2, 3000)
 		l := newLog()
 		release := make(chan struct{})
-		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: func(_ context.Context, r *kgo.Record) error {
+		var block atomic.Bool
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: func(ctx context.Context, r *kgo.Record) error {
 			if r.Partition == 0 {
 				<-release
+			}
+			if block.Load() {
+				<-ctx.Done()
+				return ctx.Err()
 			}
 			l.add("%s", text(r))
 			return nil
@@ -281,6 +286,12 @@ func TestAFullPartitionPauses(t *testing.T) {
 		}
 		if now := c.GroupInfo("g").Epoch; now != epoch || epoch != 1 {
 			t.Errorf("there were %d rebalances, want none", now-1)
+		}
+		block.Store(true)
+		c.fill(1, 600)
+		time.Sleep(time.Second)
+		if got := x.client.PauseFetchPartitions(nil)["in"]; !slices.Equal(got, []int32{0}) {
+			t.Errorf("with a full queue again the partitions %v are paused, want 0", got)
 		}
 		x.stop()
 		for p := range 2 {
@@ -498,12 +509,34 @@ func TestShutdown(t *testing.T) {
 				for _, at := range c.GroupInfo("g").Commits["in"] {
 					n += at.Offset
 				}
+				if tt.hangs && n > 30 {
+					t.Errorf("%d records are committed, want 30 at most: others have copies that nobody has", n)
+				}
 				if !tt.away && !tt.hangs && n != 40 {
 					t.Errorf("%d records are committed, want 40", n)
 				}
 			})
 		})
 	}
+}
+
+// A client whose Run has ended and which is not closed yet holds up no rebalance.
+func TestARebalanceAfterRun(t *testing.T) {
+	bubble(t, 2, plain, func(t *testing.T, c *cluster) {
+		c.fill(2, 1)
+		l := newLog()
+		h := &retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: handler(l)}
+		first := c.consume(h)
+		l.wait(t, 2)
+		first.cancel()
+		first.done <- <-first.done
+		c.consume(h)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := c.WaitGroupStable(ctx, "g", 2); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // So does one while a copy cannot be written.

@@ -218,14 +218,19 @@ func TestALongWaitBlocksNoOther(t *testing.T) {
 		l := newLog()
 		cl := c.client()
 		defer cl.Close()
-		for i, due := range []time.Duration{time.Hour, 5 * time.Minute, 10 * time.Second} {
-			c.produce(cl, &kgo.Record{Topic: "w1", Value: fmt.Append(nil, i), Headers: []kgo.RecordHeader{{Key: "retry-due", Value: fmt.Append(nil, time.Now().Add(due).UnixMilli())}}})
+		for i, due := range []time.Duration{time.Hour, 5 * time.Minute, 10 * time.Second, 2 * time.Minute, 61 * time.Second} {
+			topic := "w1"
+			if i > 2 {
+				topic = "w2"
+			}
+			c.produce(cl, &kgo.Record{Topic: topic, Value: fmt.Append(nil, i), Headers: []kgo.RecordHeader{{Key: "retry-due", Value: fmt.Append(nil, time.Now().Add(due).UnixMilli())}}})
 		}
 		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: waits, Handle: handler(l)})
 		l.wait(t, 2)
 		time.Sleep(time.Hour)
 		x.stop()
-		if got := l.all(); len(got) != 3 || got[0] != "10s 2" || !strings.HasPrefix(got[1], "5m") || !strings.HasPrefix(got[2], "1h0m") {
+		if got := l.all(); len(got) != 5 || got[0] != "10s 2" || got[1] != "1m1s 4" || !strings.HasPrefix(got[2], "2m") ||
+			!strings.HasPrefix(got[3], "5m") || !strings.HasPrefix(got[4], "1h0m") {
 			t.Errorf("it happened %q, want each when it is due", got)
 		}
 	})
