@@ -246,7 +246,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(pages, err)
 	}
 	named := 0
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "DESIGN.md", "PROMISES.md", "bench/EXPERIMENTS.md", "dashboards/README.md", "retryvet/CORPUS.md", "clienttest/CLIENTS.md", "examples/migrate/README.md") {
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "DESIGN.md", "PROMISES.md", "bench/EXPERIMENTS.md", "dashboards/README.md", "retryvet/CORPUS.md", "clienttest/CLIENTS.md", "examples/migrate/README.md", "examples/queues/README.md") {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
