@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/breaker"
+	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -91,6 +92,24 @@ func recommend(ctx context.Context, fetch func(context.Context) ([]string, error
 		return []string{"bestseller"}
 	}
 	return items
+}
+
+// Failover.
+
+var replicas = failover.Set[string]{Targets: []*failover.Target[string]{
+	{Name: "eu", Value: "https://eu.example.com/user"},
+	{Name: "us", Value: "https://us.example.com/user"},
+}}
+
+func getFrom(ctx context.Context, replicas *failover.Set[string]) (User, error) {
+	policy := retry.Policy{Name: "get-user", MaxAttempts: 4, AttemptTimeout: 2 * time.Second}
+	return failover.Do(ctx, policy, replicas, func(ctx context.Context, t *failover.Target[string]) (User, error) {
+		req, err := http.NewRequestWithContext(ctx, "GET", t.Value, nil)
+		if err != nil {
+			return User{}, err
+		}
+		return retryhttp.Once[User](ctx, policy, http.DefaultClient, req)
+	})
 }
 
 // Hedge.

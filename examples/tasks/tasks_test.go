@@ -68,6 +68,13 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("a POST that is rejected: %v, %v after %d requests", resp, err, requests.Load())
 	}
 
+	down, asked := server(t, "", 503, 503, 503)
+	url, requests = server(t, `{"Name": "Ada"}`)
+	replicas.Targets[0].Value, replicas.Targets[1].Value = down, url
+	if user, err := getFrom(t.Context(), &replicas); err != nil || user.Name != "Ada" || asked.Load() != 1 || requests.Load() != 1 {
+		t.Errorf("from the second replica: %v, %v after %d and %d requests", user, err, asked.Load(), requests.Load())
+	}
+
 	url, requests = server(t, "hello", 529, 500)
 	if resp, err = complete(t.Context(), newModel(), url, "Hi"); err != nil || resp.StatusCode != 200 || requests.Load() != 3 {
 		t.Errorf("a completion: %v, %v after %d requests", resp, err, requests.Load())
