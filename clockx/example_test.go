@@ -15,7 +15,7 @@ import (
 type patient struct{ clockx.Clock }
 
 func (c patient) Sleep(ctx context.Context, d time.Duration) error {
-	fmt.Println("sleeping for", d)
+	fmt.Println("sleeping for", d.Round(time.Millisecond))
 	return c.Clock.Sleep(ctx, d)
 }
 
