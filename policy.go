@@ -20,83 +20,68 @@ const (
 	defaultMaxRetryAfter = 5 * time.Minute
 )
 
-// Policy says when a failed call is made again. Write it as a keyed literal and share
-// it. A run never writes to it, so one Policy serves any number of goroutines. The
-// zero Policy makes three attempts with full jitter. Every value of every field has a
-// meaning. Negative durations count as zero.
+// Policy says when a failed call is made again. Write it as a keyed literal and share it. A run
+// never writes to it, so one Policy serves any number of goroutines: its funcs must be safe for
+// concurrent use. The zero Policy makes three attempts with full jitter. Every value of every
+// field has a meaning. Negative durations count as zero.
 type Policy struct {
-	// Name names the operation in errors, logs, spans and metrics. Keep its
-	// cardinality low: "fetch-user", not the user's number.
+	// Name names the operation in errors, logs, spans and metrics. Keep its cardinality low:
+	// "fetch-user", not the user's number.
 	Name string
 
-	// MaxAttempts limits the attempts, the first included. A negative number means no
-	// limit. 0 means 3. But if MaxElapsed is set, 0 means one attempt
-	// per millisecond of MaxElapsed, so that time is the limit and no backoff of zero
-	// can make it a busy loop.
+	// MaxAttempts limits the attempts, the first included. A negative number means no limit. 0 means
+	// 3, or one per millisecond of MaxElapsed if that is more: then time is the limit.
 	MaxAttempts int
 
-	// MaxElapsed limits the run: a retry is not made if its wait would end more
-	// than MaxElapsed after the run began. Zero means no limit. It does not cut an
-	// attempt short; AttemptTimeout and the caller's context do.
+	// MaxElapsed limits the run: a retry is not made if its wait would end more than MaxElapsed
+	// after the run began. Zero means no limit. It does not cut an attempt short.
 	MaxElapsed time.Duration
 
-	// AttemptTimeout is each attempt's own deadline, with the cause [ErrAttemptTimeout].
-	// Zero means none. op's context is canceled as soon as op returns, even on success:
-	// do not return an unread resp.Body or open sql.Rows. A [Transient] error of an
-	// attempt whose timeout has passed counts as [TimedOut].
+	// AttemptTimeout is each attempt's own deadline, with the cause [ErrAttemptTimeout]. Zero means
+	// none. op's context is canceled as soon as op returns, even on success: do not return an
+	// unread resp.Body or open sql.Rows.
 	AttemptTimeout time.Duration
 
-	// Backoff returns how long to wait before a retry. Nil means Exponential{}: full
-	// jitter between zero and 100 ms, 200 ms, 400 ms, … up to 20 s.
+	// Backoff returns how long to wait before a retry. Nil means Exponential{}: full jitter between
+	// zero and 100 ms, 200 ms, 400 ms, … up to 20 s.
 	Backoff Backoff
 
-	// ThrottleBackoff replaces Backoff after a Throttled error, because a server that is
-	// too busy needs longer waits than one that failed for a moment. Nil means Backoff.
+	// ThrottleBackoff replaces Backoff after a [Throttled] error. Nil means Backoff.
 	ThrottleBackoff Backoff
 
-	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends
-	// the run, since retrying sooner than asked would only add load. Zero means
+	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends the run. Zero means
 	// five minutes.
 	MaxRetryAfter time.Duration
 
 	// Classify returns what an error of op means. If it is nil or returns Unknown,
-	// [DefaultClassifier] decides. It must be safe for concurrent use.
+	// [DefaultClassifier] decides.
 	Classify Classifier
 
-	// NonIdempotent says that op must not run twice. Then a retry needs proof that op did
-	// nothing: a mark of [Undone], an error that Classify calls Unprocessed, or the word
-	// of a package such as retryhttp, which saw the one request that was made. What
-	// [DefaultClassifier] finds by itself is no proof: it sees the last error of an op
-	// that may have made another call before. If op makes one call only, say so by
-	// Classify: retry.DefaultClassifier. A server's wait is no proof either: a handler
-	// that answers 429 may have done a part of its work.
+	// NonIdempotent says that op must not run twice. Then a retry needs proof that op did nothing: a
+	// mark of [Undone], an error that Classify calls Unprocessed, or the word of a package such as
+	// retryhttp, which saw the one request that was made. A server's wait is no proof, nor is what
+	// [DefaultClassifier] finds by itself: op may have made another call before. If op makes
+	// one call only, say so by Classify: retry.DefaultClassifier.
 	NonIdempotent bool
 
-	// Budget limits the retries of all runs that share it, so that retries do not make an
-	// outage worse. Use an [EarnedBudget] unless you know better, one for each part that can
-	// fail alone, such as a service: [PerKey] has one for each shard or host. A budget made
-	// for each call limits nothing, so keep it in a package variable, for example. Nil means
-	// no limit, and so does a nil pointer to one of this package's budgets.
+	// Budget limits the retries of all runs that share it, so that retries do not make an outage
+	// worse. Use an [EarnedBudget] unless you know better, kept in a package variable, or a [PerKey]
+	// of them: see [Budget]. Nil means no limit, and so does a nil *EarnedBudget.
 	Budget Budget
 
 	// Guards admit each attempt, first attempts too, in this order, before its AttemptTimeout
-	// begins: a pace, a limit, a circuit breaker. They are left in reverse order. Put those
-	// that have attempts wait first, and those that hold a place last, so that no place is
-	// held in a wait. A nil Guard admits all. A retry that follows a Throttled attempt takes
-	// nothing from Budget if one of them limits it, as a pace.Pace does: see Pass.Paces. A [Loop] and
-	// package retryqueue ignore guards: in the handler of a message, guard the calls that
-	// it makes. Nil means none.
+	// begins, and are left in reverse order. Put those that have attempts wait first, and those that
+	// hold a place last, so that no place is held in a wait. A [Loop] and package retryqueue ignore
+	// guards: in the handler of a message, guard the calls that it makes. A nil Guard admits all.
 	Guards []Guard
 
-	// Hooks are called when something happens in a run. Nil funcs are skipped.
+	// Hooks are called when something happens in a run.
 	Hooks Hooks
 
-	// Clock measures waits and deadlines. Nil means clockx.System(). The deadline of the
-	// caller's context is compared with this clock's time.
+	// Clock measures waits and deadlines, the caller's too. Nil means clockx.System().
 	Clock clockx.Clock
 
-	// Rand returns the random numbers for jitter, uniform in [0,1). It must be safe for
-	// concurrent use. Nil means math/rand/v2.
+	// Rand returns the random numbers for jitter, uniform in [0,1). Nil means math/rand/v2.
 	Rand func() float64
 }
 
@@ -120,19 +105,17 @@ func (p *Policy) attemptLimit() int {
 	return int(min(max(int64(p.MaxElapsed/time.Millisecond), defaultMaxAttempts), math.MaxInt)) // the default without MaxElapsed
 }
 
-// Longest returns how long a run of [Do] with p lasts at most. Three attempts may last eleven
-// minutes, because MaxRetryAfter is five minutes unless it is set, and a server may ask for
-// that before each retry. So set MaxRetryAfter or MaxElapsed, and let a program check at its
-// start that it gives up before its callers do. math.MaxInt64 means that there is no bound:
-// without AttemptTimeout, without a limit on attempts or time, or with Guards and no MaxElapsed.
+// Longest returns how long a run of [Do] with p lasts at most, if op returns when its context
+// ends. Let a program check at its start that it gives up before its callers do. math.MaxInt64
+// means that there is no bound: without AttemptTimeout, without a limit on attempts or time, or
+// with Guards and no MaxElapsed.
 //
-// Each attempt may take its AttemptTimeout, if op returns when its context ends. Each wait
-// may have the longest hint, and the longest delay of the backoffs or a tenth of that hint.
-// Hooks and timers that are late come on top.
+// Without MaxRetryAfter and MaxElapsed three attempts may last eleven minutes, since a server may
+// ask for five before each retry. Hooks and timers that are late come on top.
 //
-// A [Backoff] that is not of this package is called with the smallest and the largest
-// Rand, Hint and Prev. If values in between give a longer delay, the bound is too low.
-// Longest adds up a hundred thousand attempts. If p allows more, only MaxElapsed counts.
+// A [Backoff] that is not of this package is called with the smallest and the largest Rand, Hint
+// and Prev: if values in between give a longer delay, the bound is too low. If p allows more than
+// a hundred thousand attempts, only MaxElapsed counts.
 func (p Policy) Longest() time.Duration {
 	if p.AttemptTimeout <= 0 {
 		return math.MaxInt64

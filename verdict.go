@@ -10,58 +10,38 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Verdict is what one error means to a run, whatever else has happened in the run: facts,
-// from which [Policy.Ends] concludes whether a retry may follow. [Policy.Judge] returns it.
-// Code that makes attempts for others, and knows more than the error says, gives its own to
-// [Attempts.Judged] or [Loop.Judged]. The zero Verdict is that of a success.
+// Verdict is what one error means to a run, whatever else has happened in the run: facts, from
+// which [Policy.Ends] concludes whether a retry may follow. [Policy.Judge] returns it. Code that
+// makes attempts for others, and knows more than the error says, gives its own to
+// [Attempts.Judged] or [Loop.Judged]. The zero Verdict is that of a success. Judge sets neither
+// Once nor End.
 type Verdict struct {
-	// Err is the error, without marks on top. Nil is a success, and all other fields are
-	// zero then.
-	Err error
+	Err     error         // without marks on top; nil is a success, and all other fields are zero then
+	Class   Class         // what Err means; Unknown, and a number that is no Class, count as Transient
+	Hint    time.Duration // how long a server asked to wait, 0 if it did not; may exceed MaxRetryAfter
+	Now     bool          // a server asked for a retry at once, without backoff; ignored beside a Hint
+	Refused bool          // the server asked for no retry, as Refuse says
+	Once    bool          // the call must not run twice, as with Policy.NonIdempotent
+	End     Reason        // why there must be no retry, whatever else is so; ReasonNone: the policy decides
 
-	// Class is what Err means. Unknown, and a number that is no Class, count as Transient.
-	Class Class
-
-	// Hint is how long a server asked to wait, 0 if it did not. It may exceed
-	// Policy.MaxRetryAfter.
-	Hint time.Duration
-
-	// Now says that a server asked for a retry at once: the run does not wait for the
-	// backoff either. It means nothing beside a Hint.
-	Now bool
-
-	// Refused says that the server asked for no retry, as [Refuse] does.
-	Refused bool
-
-	// Once says that the call must not run twice, as Policy.NonIdempotent says of all calls
-	// of a policy. Judge does not set it.
-	Once bool
-
-	// End is why the code that makes the attempts forbids a retry, whatever the other fields
-	// say. ReasonNone leaves that to the policy. Judge does not set it.
-	End Reason
-
-	// Undone says that the attempt did nothing, or that all it did was undone. Without it
-	// Once and Policy.NonIdempotent forbid a retry.
+	// Undone says that the attempt did nothing, or that all it did was undone. Without it Once and
+	// Policy.NonIdempotent forbid a retry.
 	Undone bool
 
-	// Partial says that Undone is true only of what the next attempt would do again: the
-	// rest is done. So a run around this one must not start over. See Error.Undone.
+	// Partial says that Undone is true only of what the next attempt would do again: the rest is
+	// done. So a run around this one must not start over. See Error.Undone.
 	Partial bool
 
-	// Answered says that the dependency has answered. If not IsAnswer, the answer is not
-	// yet the one wanted, as with [ErrRejected]: a retry is no extra load, and takes
-	// nothing from Policy.Budget. Throttled counts as Transient then.
+	// Answered says that the dependency has answered. If not IsAnswer, the answer is not yet the one
+	// wanted, as with [ErrRejected]: a retry takes nothing from Policy.Budget, and Throttled counts
+	// as Transient.
 	Answered bool
 
-	// Marked says that a mark has decided the class, and no classifier. Code that gives a
-	// verdict sets it for an answer: see IsAnswer.
-	Marked bool
+	Marked bool // a mark has decided the class, and no classifier; see IsAnswer
 }
 
-// Judge returns what err means to a run with this policy. The class comes from a mark
-// of [Stop], [Answer], [Refuse] or [After], from Classify, or from [DefaultClassifier].
-// It is Unknown only for a nil err. Hint is 0 for an error marked by Stop or Answer.
+// Judge returns what err means to a run with this policy, by rule 4 of the package documentation.
+// The class is Unknown only for a nil err. Hint is 0 for an error marked by [Stop] or [Answer].
 func (p Policy) Judge(err error) (v Verdict) {
 	if err != nil {
 		v.judge(p.Classify, err, false)
@@ -108,8 +88,7 @@ func (v *Verdict) judgeTree(classify Classifier, err error, lasting bool) {
 	v.Refused = v.Class == Permanent && found.refused()
 }
 
-// Ends returns why v ends a run with p, whatever else has happened in the run, or
-// ReasonNone if it does not. The zero Verdict does not.
+// Ends returns why v ends a run with p, whatever else has happened in the run, or ReasonNone.
 func (p Policy) Ends(v Verdict) Reason { return p.ends(&v) }
 
 func (p *Policy) ends(v *Verdict) Reason {
@@ -128,9 +107,8 @@ func (p *Policy) ends(v *Verdict) Reason {
 	return ReasonNone
 }
 
-// IsAnswer reports whether Err is an [Answer]: it ends the run, and is no failure. It is so
-// only if v is Marked, Answered and Permanent, and nothing has refused a retry: no single
-// field makes a failure a success.
+// IsAnswer reports whether Err is an [Answer], which ends the run and is no failure: v is Marked,
+// Answered and Permanent, and nothing has refused a retry.
 func (v Verdict) IsAnswer() bool {
 	return v.Marked && v.Answered && v.Class == Permanent && !v.Refused && v.End == ReasonNone
 }
