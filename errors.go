@@ -16,19 +16,17 @@ import (
 )
 
 var (
-	// ErrRejected is the error of an attempt whose value [Until] did not accept.
-	// It is Transient, and Policy.Classify never sees it.
+	// ErrRejected is the error of an attempt whose value [Until] did not accept. It is Transient, and
+	// Policy.Classify never sees it.
 	ErrRejected = errors.New("retry: value not accepted")
 
 	// ErrAttemptTimeout is the cause ([context.Cause]) of an attempt's context once
-	// Policy.AttemptTimeout has passed. errors.Is says that it is a
-	// [context.DeadlineExceeded], and its method Timeout returns true.
+	// Policy.AttemptTimeout has passed. errors.Is says that it is a [context.DeadlineExceeded].
 	ErrAttemptTimeout error = attemptTimeout{}
 
-	// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard would have admitted the
-	// next attempt too late. It is Unprocessed: nothing was sent. An error that is an ErrPaced may
-	// have a method RetryAfter() time.Duration: how long the wait would have been, which a run
-	// around this one waits.
+	// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard would have admitted the next
+	// attempt too late. It is Unprocessed: nothing was sent. If it has a method RetryAfter()
+	// time.Duration, that is the wait, and a run around this one waits for it.
 	ErrPaced error = paced.Err{}
 )
 
@@ -86,61 +84,47 @@ func (r Reason) errorType() string {
 // keep is how many of a run's errors an Error holds.
 const keep = 8
 
-// Error is what a run returns when it gives up, even after a single attempt. It says
-// why, and wraps what the attempts returned: [errors.Is] and [errors.As] search all of
-// Errs and Cause. With ReasonCanceled errors.Is also finds [context.Canceled], with
-// ReasonDeadline [context.DeadlineExceeded]. The caller and Hooks.Done get the same
-// *Error: do not change it.
+// Error is what a run returns when it gives up, even after a single attempt. It says why, and
+// wraps what the attempts returned: [errors.Is] and [errors.As] search all of Errs and Cause. With
+// ReasonCanceled errors.Is also finds [context.Canceled], with ReasonDeadline
+// [context.DeadlineExceeded]. The caller and Hooks.Done get the same *Error: do not change it.
+//
+// Return the *Error itself to an outer run. That run ignores the marks in it, but obeys the wait
+// of an After mark. It obeys all marks in an error taken from Errs.
 type Error struct {
 	Name     string        // Policy.Name
-	Attempts int           // how many attempts were made; one counts whose Policy.Clock panicked before op was called
+	Attempts int           // how many were made
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 	Guard    string        // with ReasonGuard the type of the guard, such as "limit.Limit"; else ""
 	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed; see finding
 	Reason   Reason
+	InWait   bool // the caller ended the run between two attempts, or before the first
+	Undone   bool // every attempt's Verdict was Undone, and none was Partial
+	Answered bool // the last error was an Answer: all but the caller count a success
 
-	// InWait says that the caller ended the run between two attempts, or before the first:
-	// the last attempt, if there was one, had ended by itself.
-	InWait bool
-
-	// Undone says that every attempt's Verdict was Undone, and none was Partial. Then
-	// [DefaultClassifier] calls the *Error Unprocessed.
-	Undone bool
-
-	// Answered says that the last attempt's error was an [Answer]: all but the caller
-	// count the run as a success. An outer run does not: see Answer.
-	Answered bool
-
-	// Marked says that a mark of the last attempt's error ended the run: [Stop], [Answer]
-	// or [Refuse]. Otherwise, with ReasonPermanent, Policy.Classify or [DefaultClassifier]
-	// called that error permanent.
+	// Marked says that a mark of the last attempt's error ended the run: [Stop], [Answer] or
+	// [Refuse]. Otherwise, with ReasonPermanent, a classifier called that error permanent.
 	Marked bool
 
-	// Errs holds the attempts' errors, oldest first, and the final attempt's last. It
-	// holds at most eight: the first, and the latest seven. If [Supervise] ended in the
-	// pause between two runs, it holds the error before the pause. Outermost marks are
-	// removed. Marks inside other errors remain. An outer run ignores marks inside an
-	// *Error, except that it obeys the wait of an After mark. It obeys all marks in an
-	// error taken from Errs. So return the *Error itself to it.
+	// Errs holds the attempts' errors, oldest first, without outermost marks: at most eight, the
+	// first and the latest seven. If [Supervise] ended in the pause between two runs, it holds the
+	// error before the pause.
 	Errs []error
 
-	// Cause is [context.Cause] of the caller's context if that context ended the run. It
-	// is context.DeadlineExceeded if the run ended because the deadline would have passed
-	// during the next wait. If the clock's Sleep returned an error although the context
-	// had not ended, Cause is that error. With ReasonGuard it is the guard's error, an
-	// [ErrPaced] if the guard would have admitted the attempt too late. With ReasonBudget it
-	// says what the retry would have cost and what was left, if the budget has a method Price.
-	// Otherwise it is nil.
+	// Cause is [context.Cause] of the caller's context if that ended the run, and
+	// context.DeadlineExceeded if its deadline would have passed in the next wait. It is the error
+	// of the clock's Sleep if that ended the run. With ReasonGuard it is the guard's error, or an
+	// [ErrPaced]. With ReasonBudget it says what the retry would have cost and what was left, if
+	// the budget has a method Price. Otherwise it is nil.
 	Cause error
 }
 
-// Error returns one line: what gave up, after how many attempts and how long, why, and
-// the last error. With ReasonPermanent it also names the reason of an inner run that made
-// the error permanent. If Answered, it says so in place of the reason. If the last error says
-// only that a context has ended, or that an attempt before has used up a request's body, the
-// latest of Errs that says more follows, cut to 256 bytes. The line ends with the cause, unless
-// the reason or the last error already says it. The type of a guard stands before its error.
+// Error returns one line: what gave up, after how many attempts and how long, why, and the last
+// error. If Answered, it says so in place of the reason. If the last error hides an earlier one,
+// because it says only that a context has ended or that a body was used up, the latest of Errs
+// that says more follows, cut to 256 bytes. The line ends with the Cause, unless that was said
+// already.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -228,8 +212,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Last returns the final attempt's error, or the Cause if no attempt was made. It is never nil,
-// so a caller who returns it in place of e reports no success.
+// Last returns the final attempt's error, or the Cause if no attempt was made. It is never nil.
 func (e *Error) Last() error {
 	switch last := e.lastAttempt(); {
 	case last != nil:
@@ -255,10 +238,9 @@ func init() {
 	errtree.LastAttempt = func(run error) error { return run.(*Error).lastAttempt() }
 }
 
-// Unwrap returns a new slice with Errs, the newest first, and then Cause if it is not
-// nil. So errors.As finds the latest error of a type. An error that several attempts
-// returned is there once: runs within runs that share their errors would otherwise cost
-// errors.Is a power of their number.
+// Unwrap returns a new slice with Errs, the newest first, and then Cause if it is not nil. So
+// errors.As finds the latest error of a type. An error that several attempts returned is there
+// once.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
@@ -275,10 +257,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Is reports whether target is the context's error that the reason stands for:
-// context.Canceled for ReasonCanceled, context.DeadlineExceeded for
-// ReasonDeadline. Other reasons stand for none. The cause of the context does not
-// matter.
+// Is reports whether target is context.Canceled and the reason is ReasonCanceled, or
+// context.DeadlineExceeded and ReasonDeadline.
 func (e *Error) Is(target error) bool {
 	switch {
 	case e == nil:
@@ -291,9 +271,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout reports whether the caller's deadline passed, or would have passed during
-// the next wait, or whether the last attempt's error is a timeout. [net/url.Error] and
-// os.IsTimeout call it.
+// Timeout reports whether the caller's deadline passed, or would have passed during the next wait,
+// or whether the last attempt's error is a timeout. [net/url.Error] and os.IsTimeout call it.
 func (e *Error) Timeout() bool {
 	if e == nil || e.Reason == ReasonCanceled || e.Reason == ReasonGuard {
 		return false
@@ -303,10 +282,9 @@ func (e *Error) Timeout() bool {
 	})
 }
 
-// Temporary reports whether the same call may succeed later, as package net means it: the run
-// came to a limit of time, attempts, a budget or a guard, or the server asked for a longer wait
-// than allowed. It is false if the error is permanent, if the call must not be repeated, also
-// after a timeout, and if the caller canceled. [net/url.Error] calls it.
+// Temporary reports whether the same call may succeed later, as package net means it: the run came
+// to a limit of time, attempts, a budget or a guard, or the server asked for a longer wait than
+// allowed. [net/url.Error] calls it.
 func (e *Error) Temporary() bool {
 	if e == nil {
 		return false
@@ -324,8 +302,7 @@ func timedOut(err error) bool {
 	return ok && e.Timeout()
 }
 
-// ErrorType returns the reason as an error.type for spans and metrics, such as
-// "retry.max_attempts". There are as many values as reasons.
+// ErrorType returns the reason as an error.type for spans and metrics: "retry.max_attempts".
 func (e *Error) ErrorType() string {
 	if e == nil {
 		return "retry.unknown"
@@ -432,15 +409,13 @@ func Stop(err error) error {
 	return &mark{err: err, class: Permanent}
 }
 
-// Answer marks err as an answer that op's caller expects, such as redis.Nil for a key
-// that a cache does not hold, or a 404. The run that op returns it to ends, with
-// ReasonPermanent, and returns an *[Error] that holds err: errors.Is and errors.As find
-// it. To all others the attempt and the run have succeeded: to the budget, packages limit
-// and hedge, SlogHooks and telemetry. Fields named Answered tell them. The mark is
-// recognized wherever a [Stop] mark is. Answer(nil) is nil.
+// Answer marks err as an answer that op's caller expects, such as redis.Nil for a key that a cache
+// does not hold, or a 404. The run ends, with ReasonPermanent, and returns an *[Error] that holds
+// err: errors.Is and errors.As find it. To all others the attempt and the run have succeeded: to
+// the budget, packages limit and hedge, SlogHooks and telemetry. Fields named Answered tell them.
+// The mark is recognized wherever a [Stop] mark is. Answer(nil) is nil.
 //
-// An outer run that gets that *Error ends too, but counts a failure: whether a miss is
-// also an answer to the outer op's caller, only that op knows. If so, it returns
+// An outer run that gets that *Error ends too, but counts a failure, unless its op returns
 // Answer(err).
 func Answer(err error) error {
 	if err == nil {
@@ -449,14 +424,11 @@ func Answer(err error) error {
 	return &mark{err: err, class: Permanent, answered: true}
 }
 
-// Refuse marks err as coming from a server that asked not to be called again. The run
-// that op returns it to ends, with ReasonRefused. To package limit that is no answer,
+// Refuse marks err as coming from a server that asked not to be called again, because it is
+// overloaded or has made its own retries. The class of err is Permanent, and the run ends with
+// ReasonRefused. So does an outer run that gets its *[Error]. To package limit that is no answer,
 // whereas an error marked by [Stop] is one. The mark is recognized wherever a Stop mark is.
-// The class of err is Permanent. An outer run that gets the *[Error] of such a run
-// ends with ReasonRefused too. Refuse(nil) is nil.
-//
-// Use Stop for an error that another attempt would return again. Use Refuse for a
-// server that is overloaded or has made its own retries.
+// Refuse(nil) is nil.
 func Refuse(err error) error {
 	if err == nil {
 		return nil
@@ -464,18 +436,16 @@ func Refuse(err error) error {
 	return &mark{err: err, class: Permanent, refused: true}
 }
 
-// After marks err as Throttled, from a server that asks not to be called again for d.
-// The wait before the retry is d plus the backoff, or plus Policy.Rand times a tenth of d
-// if that is more. If d is above Policy.MaxRetryAfter, the run ends. If d is zero or
-// negative, the wait is not known: it is the backoff alone. The mark is recognized wherever
-// a [Stop] mark is. After(nil, d) is nil.
+// After marks err as Throttled, from a server that asks not to be called again for d: see rule 7
+// of the package documentation. If d is above Policy.MaxRetryAfter, the run ends. If d is zero or
+// negative, the wait is not known: it is the backoff alone. The mark is recognized wherever a
+// [Stop] mark is. After(nil, d) is nil.
 //
-// If err is or wraps [ErrRejected], it stays Transient: a poll that the server wants to see
-// again after d has not been throttled.
+// If err is or wraps [ErrRejected], it stays Transient: a poll that the server wants to see again
+// after d has not been throttled.
 //
-// The hint of an error with a method RetryAfter() time.Duration is obeyed without a
-// mark. If it is 0, and a method RetryNow() bool returns true, the server asks for a retry at
-// once, and the run does not wait.
+// An error with a method RetryAfter() time.Duration needs no mark. If that returns 0, and a method
+// RetryNow() bool returns true, the server asks for a retry at once.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -483,12 +453,11 @@ func After(err error, d time.Duration) error {
 	return &mark{err: err, class: Throttled, hint: max(d, 0)}
 }
 
-// Undone marks err as the error of an op that did nothing, or undid all it did. That is
-// the proof without which Policy.NonIdempotent forbids a retry. It is for an op that
-// knows what it has called: an op that makes several calls returns Undone if the first
-// one did nothing. The mark does not change what err means: a permanent error still
-// ends the run, and a wait that err asks for is obeyed. It is recognized wherever a
-// [Stop] mark is. Of joined errors each one must be marked. Undone(nil) is nil.
+// Undone marks err as the error of an op that did nothing, or undid all it did. That is the proof
+// without which Policy.NonIdempotent forbids a retry. An op that makes several calls returns
+// Undone if the first one did nothing. The mark does not change what err means: a permanent error
+// still ends the run, and a wait that err asks for is obeyed. It is recognized wherever a [Stop]
+// mark is. Of joined errors each one must be marked. Undone(nil) is nil.
 func Undone(err error) error {
 	if err == nil {
 		return nil
