@@ -57,9 +57,9 @@ func orUnknown(c Class) Class {
 	return c
 }
 
-// AlreadyRetried is a [Classifier] for the outer of two layers that both retry:
-// Permanent for an error that holds a run which was [Final], else Unknown. With it in
-// Policy.Classify the attempts of the layers add up instead of multiplying.
+// AlreadyRetried is a [Classifier] for the outer of two layers that both retry: Permanent for an
+// error that holds a run which was [Final], else Unknown. Thus the attempts of the layers add up
+// instead of multiplying.
 func AlreadyRetried(err error) Class {
 	if examine(err).final {
 		return Permanent
@@ -67,23 +67,20 @@ func AlreadyRetried(err error) Class {
 	return Unknown
 }
 
-// Final reports whether a server that failed with err should tell its caller not to
-// call again, since the retries of layers multiply. That is so if one of these is true:
+// Final reports whether a server that failed with err should tell its caller not to call again,
+// since the retries of layers multiply. How it tells is a matter of the protocol: see package
+// retryhttp. Final is true if err
 //
-//   - err is marked by [Stop], [Answer] or [Refuse], outside of any *[Error].
-//   - It holds a run that ended because the error is permanent, because a server refused
-//     a retry, or because the work may have been done.
-//   - It holds a run that has retried and come to a limit. A run of one attempt has not
-//     retried, so the layer above may. Neither has one whose last error is ErrRejected:
-//     it has polled.
-//   - It holds the response of a server that asked for no retry: see [DefaultClassifier].
-//   - It holds an error with a method Final() bool that returns true: a package knows that
-//     the error is an answer, although no run gave up.
+//   - is marked by [Stop], [Answer] or [Refuse], outside of any *[Error];
+//   - holds a run that ended because the error is permanent, because a server refused a retry, or
+//     because the work may have been done;
+//   - holds a run that has retried and come to a limit: not one of a single attempt, nor one whose
+//     last error is [ErrRejected], which has polled;
+//   - holds the response of a server that asked for no retry: see [DefaultClassifier];
+//   - holds an error with a method Final() bool that returns true.
 //
-// A run that was canceled does not count, whatever it holds: a sibling may have failed,
-// or the caller may have left. Neither does a run that ended because a server asked for
-// too long a wait: the caller gets that wait instead. Final(nil) is false. How a server
-// tells its caller is a matter of the protocol: see package retryhttp.
+// A run that was canceled does not count, whatever it holds. Neither does a run that ended because
+// a server asked for too long a wait: the caller gets that wait instead. Final(nil) is false.
 func Final(err error) bool {
 	f := examine(err)
 	if f.mark != nil {
@@ -92,46 +89,37 @@ func Final(err error) bool {
 	return f.final || f.refusal
 }
 
-// DefaultClassifier knows the errors of the standard library, and these methods of
-// other errors: ErrorCode (AWS), StatusCode and HTTPStatusCode (HTTP), SQLState (SQL
-// drivers), SafeToRetry (pgx), Retryable and RetryableError (AWS), RetryAfter,
-// Timeout. It decides by type, interface and code.
+// DefaultClassifier knows the errors of the standard library, and those of popular clients,
+// without importing them (docs/clients.md). It decides by type, interface and code:
 //
-// It knows the errors of popular clients without importing them:
-//
+//   - by methods: ErrorCode (AWS), StatusCode and HTTPStatusCode (HTTP), SQLState (SQL drivers),
+//     SafeToRetry (pgx), Retryable and RetryableError (AWS), RetryAfter, Timeout;
 //   - by exported fields: StatusCode, HTTPStatusCode, HTTPStatus, HTTPCode and Status, a
 //     *http.Response, a http.Header beside a status, RetryAfter, and the Code of JSON-RPC;
 //   - by marker methods, such as NotFound, which are not called;
-//   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more,
-//     all in clienttest/CLIENTS.md.
+//   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more.
 //
 // An outer status goes before an inner cause. Headers beside a status say how long to wait, and
 // may overrule it: after X-Should-Retry: false, Stripe-Should-Retry: false or X-Envoy-Overloaded
 // the run ends with [ReasonRefused].
 //
-// If no error of the tree is known, it reads types of which it knows nothing by what
-// vendors have in common: a code in words, such as RateLimitExceeded, or a status that the
-// text shows. Beside a status, such a code counts where vendors contradict the status: 400
-// with Throttling may be repeated, and 429 with insufficient_quota may not. CLIENTS.md has
-// the rules, and how often they are right.
+// If no error of the tree is known, it reads what vendors have in common: a code in words, such as
+// RateLimitExceeded, or a status that the text shows. Beside a status, such a code counts where
+// vendors contradict the status: 400 with Throttling may be repeated, and 429 with
+// insufficient_quota may not. It compares texts only where there is nothing else.
+// clienttest/CLIENTS.md has the rules, and how often they are right.
 //
-// Else it compares texts where there is nothing else: of errors that errors.New has made, which a
-// table lists; of JSON that was cut; of a server's few messages that say more than its code;
-// and the first word of an error of Redis is its code. Error types of net, net/url,
-// crypto/tls, crypto/x509 and net/http are recognized by their names, and the sentinels of
-// database/sql by their texts: they are found by Unwrap, but not through an As or Is method
-// that knows only them.
+// The most specific knowledge wins. A timeout is TimedOut, but a dial that times out is
+// Unprocessed, and a failed dial is Permanent if a bad certificate was the cause. Of joined errors
+// the first known one decides. An error is Unprocessed only if everything joined in it is. Inside
+// a [*url.Error] it is only Transient, because http.Client may already have sent the request and
+// followed a redirect. So is an error that is recognized only through its own As or Is method.
+// Errors of net, net/url, crypto/tls, crypto/x509, net/http and database/sql are found by Unwrap,
+// but not through an As or Is method that knows only them. An [*Error] of an inner run is
+// Unprocessed only if all of its attempts were.
 //
-// The most specific knowledge wins. A timeout is TimedOut, but a dial that times out
-// is Unprocessed, and a failed dial is Permanent if a bad certificate was the cause.
-// Of joined errors the first known one decides. An error is Unprocessed only if
-// everything joined in it is. Inside a [*url.Error] it is only Transient, because
-// http.Client may already have sent the request and followed a redirect. So is an
-// error that is recognized only through its own As or Is method. An [*Error] of an
-// inner run is Unprocessed only if all of its attempts were.
-//
-// A nil pointer in err is Unknown, except that a nil *[Error] is Transient. Methods of
-// nil pointers are not called. A panic in a method of err passes through.
+// A nil pointer in err is Unknown, and its methods are not called. A nil *[Error] is Transient. A
+// panic in a method of err passes through.
 func DefaultClassifier(err error) Class {
 	return classOf(judged(err, 0), false)
 }
