@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Backoff returns how long to wait before a retry. It is pure: the same Step gives the
-// same delay, so one Backoff serves any number of runs at once. A negative delay
-// counts as zero. If the server asked for a wait, the run waits for that and the delay, or
-// longer: see [After]. If it asked for a retry at once, the run does not wait.
+// Backoff returns how long to wait before a retry. It is pure: the same Step gives the same delay,
+// so one Backoff serves any number of runs at once. A negative delay counts as zero. Rule 7 of the
+// package documentation adds what the server asked for.
 type Backoff interface {
 	Delay(Step) time.Duration
 }
@@ -30,12 +29,10 @@ type BackoffFunc func(Step) time.Duration
 // Delay calls f.
 func (f BackoffFunc) Delay(s Step) time.Duration { return f(s) }
 
-// Jitter spreads a delay d uniformly over [Low·d, High·d+Plus), so that callers that
-// failed together do not come back together. The zero value is full jitter: if Low and
-// High are both zero, High counts as 1. If High·d+Plus exceeds the backoff's Max, the
-// window is scaled down until its top is Max. So the longest delays stay spread, and
-// do not pile up there. Negative numbers and NaN count as zero. A High below Low
-// counts as Low.
+// Jitter spreads a delay d uniformly over [Low·d, High·d+Plus), so that callers that failed
+// together do not come back together. The zero value is full jitter: if Low and High are both
+// zero, High counts as 1. If High·d+Plus exceeds the backoff's Max, the window is scaled down
+// until its top is Max. Negative numbers and NaN count as zero. A High below Low counts as Low.
 type Jitter struct {
 	Low, High float64
 	Plus      time.Duration

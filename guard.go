@@ -12,13 +12,10 @@ import (
 	"github.com/goretry/retry/internal/paced"
 )
 
-// Guard admits attempts: a limit on those in flight, a pace, a circuit breaker, a rate
-// limiter, a quota of a fleet. Share one among all runs that it is to guard together. It must
-// be safe for concurrent use.
-//
-// A run calls Enter before each attempt, and Leave once for each Pass. A Guard judges
-// nothing: Leave gets what the attempt has come to. This one opens no more than ten
-// connections at a time:
+// Guard admits attempts: a limit on those in flight, a pace, a circuit breaker, a rate limiter, a
+// quota of a fleet. Share one among all runs that it is to guard together. It must be safe for
+// concurrent use. It judges nothing: Leave gets what the attempt has come to. This one opens no
+// more than ten connections at a time:
 //
 //	type places chan struct{} // make(places, 10)
 //
@@ -33,19 +30,17 @@ import (
 //
 //	func (p places) Leave(retry.Pass, retry.Exit) { <-p }
 type Guard interface {
-	// Enter admits the attempt, tells it to wait, or refuses it by an error. The run sleeps,
-	// not Enter. Enter may talk to others while ctx lasts, for at most Entry.Patience, but
-	// not for a hedge; hooks do not see such a wait.
+	// Enter admits the attempt, tells it to wait, or refuses it by an error: see rule 9 of the
+	// package documentation. The run sleeps, not Enter. Enter may talk to others while ctx lasts,
+	// for at most Entry.Patience, but not for a hedge; hooks do not see such a wait.
 	//
-	// The error is judged by its marks and its hint, and else by [DefaultClassifier].
-	// Policy.Classify does not get it. It is Undone, and Unprocessed where it would be
-	// Transient. [Stop] ends the run, [After] says how long to wait, and an error without a
-	// mark means the backoff. Then all guards are asked again. A refusal is no attempt, and costs a budget nothing, but counts
-	// against MaxAttempts. A run that ends by it ends with [ReasonGuard].
+	// The error is judged by its marks and its hint, and else by [DefaultClassifier]. It is Undone,
+	// and Unprocessed where it would be Transient. [Stop] ends the run, [After] says how long to
+	// wait, and an error without a mark means the backoff.
 	Enter(ctx context.Context, e Entry) (Pass, error)
 
-	// Leave takes a Pass back: once for each that Enter has returned without an error,
-	// whatever panics. Enter with Entry.Earlier replaces that Pass, or by an error ends it.
+	// Leave takes a Pass back: once for each that Enter has returned without an error, whatever
+	// panics. Enter with Entry.Earlier replaces that Pass, or by an error ends it.
 	Leave(p Pass, x Exit)
 }
 
