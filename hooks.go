@@ -11,38 +11,32 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Hooks are called when something happens in a run, on its goroutine. They decide
-// nothing. Nil funcs are skipped. If Start returns, the run will call Done. If Attempt
-// returns, it will call AttemptDone. Both also hold if op panics. A panic in a hook
-// passes through to the caller, as one in op does. Hooks that are shared must be safe
-// for concurrent use.
+// Hooks are called when something happens in a run, on its goroutine, with the run's context or
+// with that of the attempt. They decide nothing. Nil funcs are skipped. If Start returns, the run
+// will call Done. If Attempt returns, it will call AttemptDone. Both also hold if op panics. A
+// panic in a hook passes through to the caller. Hooks that are shared must be safe for concurrent
+// use.
 type Hooks struct {
-	// Start is called once, before anything else. It returns the run's context, from
-	// which the contexts of op and the other hooks derive. Nil means ctx. It must be
-	// derived from ctx. When it ends, so does the run.
+	// Start is called once, before anything else. It returns the run's context, derived from ctx,
+	// from which all other contexts derive. Nil means ctx. When it ends, so does the run.
 	Start func(ctx context.Context, p Policy) context.Context
 
-	// Attempt is called before each attempt, with Name, Number, Start and Elapsed set. It
-	// returns the attempt's context, which must be derived from ctx. Nil means ctx.
+	// Attempt is called before each attempt, with Name, Number, Start and Elapsed set. It returns
+	// the attempt's context, derived from ctx. Nil means ctx.
 	Attempt func(ctx context.Context, a Attempt) context.Context
 
-	// AttemptDone is called after each attempt, with the attempt's context and
-	// all fields set.
+	// AttemptDone is called after each attempt, with the attempt's context and all fields set.
 	AttemptDone func(ctx context.Context, a Attempt)
 
-	// Wait is called with the run's context before the wait that precedes a retry, even
-	// if that wait is zero, but not if the run gives up. Elapsed is the time since the
-	// run started. Wait is also called before the pause at the start of a later run of
-	// [Supervise], with Number 0, and with Err, Class and Hint of the attempt before.
+	// Wait is called before the wait that precedes a retry, even if that wait is zero. Before the
+	// pause of [Supervise] it gets Number 0, and Err, Class and Hint of the attempt before.
 	Wait func(ctx context.Context, a Attempt)
 
-	// Guard is called with the run's context when one of Policy.Guards tells an attempt to
-	// wait, before the wait, and when one refuses it, before the wait for the next try or
-	// before the run ends. It is called once for each guard that has an attempt wait, even
-	// if that is asked again.
+	// Guard is called before an attempt waits for one of Policy.Guards, once for each guard, even
+	// if that is asked again; and when one refuses it, before the wait that follows or the end.
 	Guard func(ctx context.Context, h Held)
 
-	// Done is called once, last, with the run's context.
+	// Done is called once, last.
 	Done func(ctx context.Context, s Summary)
 }
 
@@ -59,10 +53,7 @@ type Attempt struct {
 	Hint     time.Duration // the wait the server asked for; 0 if none
 	Now      bool          // the server asked for a retry at once, without backoff
 	Answered bool          // Err is an Answer: no failure
-
-	// Reason is why no attempt follows: the run ends with this one. ReasonNone: it has
-	// succeeded, or another one follows after Delay, or after the pause of Supervise.
-	Reason Reason
+	Reason   Reason        // why the run ends with this attempt; ReasonNone: it succeeded, or another one follows
 }
 
 // Summary is what hooks get about a run at its end.
@@ -81,13 +72,10 @@ func (h *Hooks) timed() bool {
 	return h.Attempt != nil || h.AttemptDone != nil || h.Wait != nil || h.Guard != nil || h.Done != nil
 }
 
-// JoinHooks calls several hooks for each event, in order. It calls Done and
-// AttemptDone in reverse order, so that the first hooks enclose the others. If a Start
-// panics, JoinHooks calls Done of the hooks before it, with [ReasonPanic] and an
-// *[Error] without attempts, so that they can end what they started. A nil Start
-// counts as one that returned. If an Attempt panics, JoinHooks calls AttemptDone of the
-// hooks before it in the same way. If an AttemptDone, Wait, Guard or Done panics, the others
-// for that event are still called.
+// JoinHooks calls several hooks for each event, in order. It calls Done and AttemptDone in reverse
+// order, so that the first hooks enclose the others. If a Start or an Attempt panics, it calls
+// Done or AttemptDone of the hooks before it, with [ReasonPanic], so that they can end what they
+// started. If another hook panics, the others for that event are still called.
 func JoinHooks(hs ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hs {
@@ -237,17 +225,15 @@ func (r *run) describe(p *Policy, err error) Attempt {
 	return a
 }
 
-// SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
-// each attempt at DEBUG with the wait that follows it, each wait for a guard and each refusal
-// by one at DEBUG, and one line for a run that gives up. That line is at WARN; at
-// INFO if the error is [Permanent], which is an answer and not an outage; and at DEBUG if
-// the caller canceled.
+// SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil: at DEBUG each
+// attempt with the wait that follows it, and each wait for a guard or refusal by one; and one line
+// for a run that gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
+// answer and not an outage; and at DEBUG if the caller canceled.
 //
-// A run with many attempts, such as one of [Supervise], may fail for long without
-// giving up. So its attempts 16, 32, 64 and so on are logged at WARN, if they failed and
-// another one follows after a wait. A value that [Until] did not accept is no failure.
-//
-// Errors are logged as they are: net/http's show the query of a URL.
+// Since a run may fail for long without giving up, as in [Supervise], its attempts 16, 32, 64 and
+// so on are logged at WARN, if they failed and another one follows after a wait. A value that
+// [Until] did not accept is no failure. Errors are logged as they are: net/http's show the query
+// of a URL.
 func SlogHooks(l *slog.Logger) Hooks {
 	logger := func() *slog.Logger {
 		if l == nil {
