@@ -13,28 +13,21 @@ import (
 	"github.com/goretry/retry/internal/tokens"
 )
 
-// Budget limits the retries of all the runs that share it. First attempts are never
-// refused. Share one budget among all calls to the same part of a system, such as a
-// service: a budget made for each call limits nothing, and among parts that fail alone
-// those that are well would earn retries for those that are not. [PerKey] has one for each.
-// Implementations must be safe for concurrent use.
+// Budget limits the retries of all the runs that share it. First attempts are never refused. Share
+// one budget among all calls to the same part of a system, such as a service: a budget made for
+// each call limits nothing, and among parts that fail alone those that are well would earn retries
+// for those that are not. [PerKey] has one for each. Implementations must be safe for concurrent
+// use.
 //
-// A run calls Withdraw before each retry, and End once, even if op panics. It calls neither if
-// the caller's context has ended when the run begins, or ends in the pause of [Supervise]: such a
-// run is over before it does anything, though Hooks.Start and Done are called. It does not call
-// Withdraw before a retry that follows [ErrRejected]: the dependency has answered, so the next
-// poll is no extra load. A retry that was granted may not be made: a guard refuses it, or the
-// run is canceled in the wait before it. Outcome.Sent says so.
+// A run calls Withdraw before each retry, as rule 6 of the package documentation says, and End
+// once, even if op panics. It calls neither if the caller's context has ended when the run begins,
+// or ends in the pause of [Supervise]. A retry that was granted may not be made: a guard refuses
+// it, or the run is canceled in the wait before it. Outcome.Sent says so. Package hedge calls the
+// same methods for the hedges of a call, with Hedge set.
 //
-// Package hedge calls the same methods for the hedges of a call, with Hedge set.
-//
-// A Budget may have one more method, as those of this library do:
-//
-//	Price(w Withdrawal) (price, left float64)
-//
-// It returns how many tokens w costs now and how many there are, and changes nothing. A run
-// calls it right after Withdraw has refused w, and [Error] then says both. Package retrydebug
-// shows both on its page.
+// A Budget may also have a method Price(Withdrawal) (price, left float64). It returns how many
+// tokens that costs now and how many there are, and changes nothing. After a refusal [Error] says
+// both. Package retrydebug shows both on its page.
 type Budget interface {
 	// Withdraw reports whether a retry may follow, and if so takes it from the budget.
 	Withdraw(Withdrawal) bool
@@ -107,30 +100,27 @@ func (s *shortage) Error() string {
 	return fmt.Sprintf("a retry%s costs %s %s, %s %s left", after, price, tokens.Unit(price), left, are)
 }
 
-// EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
-// part of a system that can fail alone.
+// EarnedBudget lets calls earn their retries. Use it unless you know better, one for each part of
+// a system that can fail alone.
 //
-// A new one has nine tokens. A retry costs two tokens, and ten after a [TimedOut] error,
-// since the server may still be at work on that attempt; after TimedOut and [Throttled]
-// errors, which may mean an overload, the price doubles with each run that fails after such
-// a retry, up to sixteen times, and halves again with each one that succeeds. A run that
-// succeeds earns a tenth of a token without a retry, and after retries two for each of them
-// and two more, or four if the last one followed a Throttled error, twenty if a TimedOut one.
-// A hedge costs two tokens, and gets them back if it is the first to succeed. A retry that was
-// not made, since a guard refused it or the run was canceled, gets back what it would cost now.
+// A new one has nine tokens. A retry costs two tokens, and ten after a [TimedOut] error. After
+// TimedOut and [Throttled] errors the price doubles with each run that fails after such a retry,
+// up to sixteen times, and halves again with each one that succeeds. A run that succeeds earns a
+// tenth of a token without a retry, and after retries two for each of them and two more, or four
+// if the last one followed a Throttled error, twenty if a TimedOut one. A hedge costs two tokens,
+// and gets them back if it is the first to succeed. A retry that was not made, since a guard
+// refused it or the run was canceled, gets back what it would cost now.
 //
-// If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
-// token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
-// the factor e in 8 s. Of the first minute of a pause between calls 0.3 s count, and all of what
-// follows: what one retry has earned is there for the next, even if calls are rare, but not after
-// an idle hour. There are never more than a thousand and ten tokens. So a process that
-// has spent its tokens makes no retry until twenty of its calls have succeeded, and a new
-// process none after a timeout until ten have, however many such processes there are.
+// If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No token comes
+// with time. Tokens beyond what a retry after a TimedOut error costs decay by the factor e in 8 s.
+// Of the first minute of a pause between calls 0.3 s count, and all of what follows. There are
+// never more than a thousand and ten tokens. So a process that has spent its tokens makes no retry
+// until twenty of its calls have succeeded, and a new process none after a timeout until ten have,
+// however many such processes there are.
 //
-// The zero value is ready. It measures time on the clocks of the policies that share it. If
-// one is behind another, or is set back, no retry is refused because of that: tokens above
-// ten may be lost, or not decay for up to a minute. A nil *EarnedBudget grants everything. Do
-// not copy an EarnedBudget after the first use.
+// The zero value is ready. It measures time on the clocks of the policies that share it. If one is
+// behind another, or is set back, no retry is refused because of that. A nil *EarnedBudget grants
+// everything. Do not copy an EarnedBudget after the first use.
 type EarnedBudget struct {
 	word atomic.Uint64 // a purse
 }
