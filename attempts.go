@@ -16,15 +16,12 @@ import (
 //	}
 //	return a.Err()
 //
-// In all else it is a run of [Do]. Use it in place of Do for an operation that is not
-// one func, for work between an attempt and its retry, such as to drain a response, or
-// if an error says less than you know: see Judged.
+// In all else it is a run of [Do]. Use it for an operation that is not one func, for work between
+// an attempt and its retry, such as to drain a response, or if an error says less than you know:
+// see Judged.
 //
-// The run begins with the first Next. It is over when Next or Done has returned false
-// and at the latest with Close. Hooks, the budget and the clock are called within the
-// methods. If one of them panics, Close makes the calls that are still owed. So does
-// Next if the panic was recovered; no attempt follows then.
-//
+// The run begins with the first Next. It is over when Next or Done has returned false and at the
+// latest with Close, which also makes the calls of hooks and budget that are owed after a panic.
 // An Attempts is not safe for concurrent use.
 type Attempts struct {
 	policy Policy
@@ -41,20 +38,19 @@ func (p Policy) Attempts(ctx context.Context) *Attempts {
 	return &Attempts{policy: p, run: run{caller: ctx, ctx: ctx}}
 }
 
-// Untimed leaves Policy.AttemptTimeout to the caller: the contexts of attempts do not
-// end with it, nor with Done. Use it for attempts that others go on using, such as a
-// stream or a response with a body. The caller says itself that an attempt has timed
-// out, by a Verdict with the class [TimedOut]. Call Untimed before the first Next.
+// Untimed leaves Policy.AttemptTimeout to the caller: the contexts of attempts do not end with it,
+// nor with Done. Use it for attempts that others go on using, such as a stream or a response with
+// a body. The caller gives a timeout by a Verdict with the class TimedOut. Call Untimed before the
+// first Next.
 func (a *Attempts) Untimed() { a.run.untimed = true }
 
-// Resumed says that the first attempt was made before the run, and that its guards know how it
-// has ended, such as that of a response whose body broke off later. So Next asks no guard for
-// it. The caller says by Done how it has failed. Call Resumed before the first Next.
+// Resumed says that the first attempt was made before the run, and that its guards know how it has
+// ended. So Next asks no guard for it, and the caller says by Done how it has failed, such as by a
+// body that broke off. Call Resumed before the first Next.
 func (a *Attempts) Resumed() { a.run.resumed = true }
 
-// Next waits until the next attempt is due, and reports whether to make it. If not, the
-// run is over, and Err says why. The wait is counted from Done: what the caller did
-// since then is part of it. Next panics if the attempt before has not come to Done.
+// Next waits until the next attempt is due, counted from Done, and reports whether to make it. If
+// not, the run is over, and Err says why. Next panics if the attempt before has not come to Done.
 func (a *Attempts) Next() bool {
 	r, p := &a.run, &a.policy
 	switch r.phase {
@@ -103,24 +99,20 @@ func (a *Attempts) Context() context.Context {
 // of it.
 func (a *Attempts) RunContext() context.Context { return a.run.ctx }
 
-// Number returns the number of the attempt that Next has announced, 1 for the first. It
-// is 0 before the first one.
+// Number returns the number of the attempt that Next has announced: 1 for the first, 0 before it.
 func (a *Attempts) Number() int { return a.run.number }
 
-// Done says that the attempt has ended with err, nil for a success, and reports whether
-// another one is to follow. The wait before that one begins now, but Done does not
-// sleep: the caller can first free what the attempt holds. Done(err) is
-// Judged(policy.Judge(err)), but nobody judges err once the caller's context has ended:
-// then the attempt counts as one that may have done something. Done panics if no attempt
-// is underway.
+// Done says that the attempt has ended with err, nil for a success, and reports whether another
+// one is to follow. The wait before that one begins now, but Done does not sleep: the caller can
+// first free what the attempt holds. Done(err) is Judged(policy.Judge(err)), but nobody judges err
+// once the caller's context has ended. Done panics if no attempt is underway.
 func (a *Attempts) Done(err error) (again bool) { return a.settle(err, nil) }
 
-// Judged is Done for a caller that knows what the error means: Policy.Classify is not
-// called, and no mark in v.Err counts. The limits of the policy and its budget decide
-// as always. So does the caller's context: if it has ended, v only says what the last
-// error was, and for Error.Undone what the attempt did. A Transient verdict becomes
-// [TimedOut] if the attempt's own deadline has passed. Judged panics if no attempt is
-// underway, and if v is not zero but has no Err.
+// Judged is Done for a caller that knows what the error means: Policy.Classify is not called, and
+// no mark in v.Err counts. The limits of the policy and its budget decide as always. If the
+// caller's context has ended, v only says what the last error was, and what the attempt did. A
+// Transient verdict becomes TimedOut if the attempt's own deadline has passed. Judged panics if no
+// attempt is underway, and if v is not zero but has no Err.
 func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {
 		return a.settle(nil, nil)
@@ -137,10 +129,10 @@ func (a *Attempts) settle(err error, given *Verdict) bool {
 	return a.due
 }
 
-// Hold keeps what the policy's guards have admitted beyond Done, for an attempt that goes on:
-// a response with a body, a stream. Call leave when it has ended, with its Ending and Verdict:
-// the Exit's times are those of the attempt up to Hold. A second call does nothing. leave is
-// safe for concurrent use. Hold panics if no attempt is underway.
+// Hold keeps what the policy's guards have admitted beyond Done, for an attempt that goes on: a
+// response with a body, a stream. Call leave when it has ended, with its Ending and Verdict: the
+// Exit's times are those up to Hold. A second call does nothing. leave is safe for concurrent use.
+// Hold panics if no attempt is underway.
 func (a *Attempts) Hold() (leave func(Exit)) {
 	if a.run.phase != attempting {
 		panic("retry: Hold without Next")
@@ -148,9 +140,8 @@ func (a *Attempts) Hold() (leave func(Exit)) {
 	return a.run.takePasses(&a.policy)
 }
 
-// Delay returns the wait before the attempt that Done has announced, counted from Done.
-// If the run is over only because the budget refused that attempt, it is the wait that
-// would have come. Else it is 0.
+// Delay returns the wait before the attempt that Done has announced, counted from Done. If only
+// the budget refused that attempt, it is the wait that would have come. Else it is 0.
 func (a *Attempts) Delay() time.Duration {
 	if a.due || a.run.refusedByBudget() {
 		return a.run.wait
@@ -158,10 +149,9 @@ func (a *Attempts) Delay() time.Duration {
 	return 0
 }
 
-// Cancel ends the run between two attempts, or before the first, with [ReasonCanceled] and
-// the cause. A nil cause is [context.Canceled]. Cancel does nothing at any other time: an
-// attempt underway has its context. A run that has not begun ends without a call of hooks or
-// budget.
+// Cancel ends the run between two attempts, or before the first, with [ReasonCanceled] and the
+// cause. A nil cause is [context.Canceled]. Cancel does nothing at any other time: an attempt
+// underway has its context. A run that has not begun ends without a call of hooks or budget.
 func (a *Attempts) Cancel(cause error) {
 	if cause == nil {
 		cause = context.Canceled
@@ -176,9 +166,9 @@ func (a *Attempts) Cancel(cause error) {
 	}
 }
 
-// Close ends the run if it is not over. Between two attempts, and before the first, it is
-// Cancel(nil). With an attempt underway it ends the run with [ReasonPanic], since a panic is
-// what usually keeps an attempt from coming to Done. Close may be called more than once.
+// Close ends the run if it is not over: between two attempts, and before the first, as Cancel(nil)
+// does; with an attempt underway with [ReasonPanic], since a panic is what usually keeps it from
+// Done. Close may be called more than once.
 func (a *Attempts) Close() {
 	defer a.run.close(&a.policy) // also if the clock panics in Cancel
 	a.Cancel(nil)

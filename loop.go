@@ -12,26 +12,15 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Loop makes one run's decisions, and is the engine of this package. Its method Next
-// takes the time at which an attempt ended, and the error. It returns how long to wait
-// before the next attempt, or that there is none. A Loop never sleeps, reads a clock
-// or starts a goroutine. [Do] is a Loop that sleeps; a message queue or a simulator
-// drives one its own way:
-//
-//	loop := policy.Start(time.Now())
-//	for {
-//		err := attempt()
-//		wait, ok := loop.Next(time.Now(), err)
-//		if !ok {
-//			return loop.Err() // nil after a success
-//		}
-//		comeBackAfter(wait)
-//	}
+// Loop makes one run's decisions, and is the engine of this package. Its method Next takes the
+// time at which an attempt ended, and the error. It returns how long to wait before the next
+// attempt, or that there is none. A Loop never sleeps, reads a clock or starts a goroutine. [Do]
+// is a Loop that sleeps; a message queue or a simulator drives one its own way.
 //
 // A Loop ignores Policy.AttemptTimeout, Guards and Hooks, because it makes no attempts: see
 // [Attempts] for a run that does. Only the Budget reads Policy.Clock. Error.Waited counts the
-// waits as Next returned them. A Loop is not safe for concurrent use. With a Policy.Budget,
-// end every Loop, at the latest by Close.
+// waits as Next returned them. A Loop is not safe for concurrent use. With a Policy.Budget, end
+// every Loop, at the latest by Close.
 type Loop struct {
 	policy Policy
 	start  time.Time
@@ -84,10 +73,9 @@ type moment struct {
 // Start starts a run at now. Make the first attempt before the first call of Next.
 func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 
-// Resume continues a run that started elsewhere. Until now it has made the given
-// number of attempts, and has waited for the given time. The waits count as elapsed
-// time. The attempts' own time is not known, and does not count. Negative numbers
-// count as zero.
+// Resume continues a run that started elsewhere. Until now it has made the given number of
+// attempts, and has waited for the given time. The waits count as elapsed time; the time of the
+// attempts does not. Negative numbers count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
 	l := new(Loop) // on the stack of a caller that keeps it there: Start and Resume are inlined
 	l.resume(&p, now, attempts, max(waited, 0))
@@ -105,10 +93,10 @@ func (l *Loop) Attempts() int { return l.attempts }
 // Err returns the *[Error] once the run has given up, else nil.
 func (l *Loop) Err() error { return l.result() }
 
-// Next takes the error of the attempt that ended at now. It returns how long to wait
-// before the next attempt, or false if there is none: after a nil err, which is a
-// success, and when the run gives up. If only the budget refused the attempt, Next
-// returns the wait that would have come, and false. After the end it returns 0 and false.
+// Next takes the error of the attempt that ended at now. It returns how long to wait before the
+// next attempt, or false if there is none: after a nil err, which is a success, and when the run
+// gives up. If only the budget refused the attempt, Next returns the wait that would have come,
+// and false. After the end it returns 0 and false.
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 	var v Verdict
 	if err != nil && l.stage != decided {

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// Ticker is a thin layer over [Attempts], for loops that select: it sends the time at
-// which each attempt is due. No tick is dropped: one that is not received delays the
-// next ones.
+// Ticker is [Attempts] for loops that select: it sends the time at which each attempt is due. No
+// tick is dropped: one that is not received delays the next ones.
 //
-// A Ticker knows no error, so no tick is a success: to hooks, guards and the budget
-// each is a Transient failure, of which errors.Is reports that it is an [ErrRejected],
-// and Stop cancels the run. Its attempt ends when the tick is received: guards are left then,
-// so a limit does not hold a place for the work that follows. Policy.Classify and AttemptTimeout are not used. A loop
-// that does not select uses Attempts, which takes its errors and returns them.
+// A Ticker knows no error, so no tick is a success: to hooks, guards and the budget each is a
+// Transient failure, of which errors.Is reports that it is an [ErrRejected], and Stop cancels the
+// run. Its attempt ends when the tick is received: guards are left then, so a limit does not hold
+// a place for the work that follows. Policy.Classify and AttemptTimeout are not used.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends
 
@@ -23,8 +21,8 @@ type Ticker struct {
 	done   chan struct{}
 }
 
-// NewTicker starts a Ticker. Its first tick is due at once. Its goroutine ends with
-// the policy, with ctx or with Stop. NewTicker panics if ctx is nil.
+// NewTicker starts a Ticker, whose first tick is due at once. Its goroutine ends with the policy,
+// with ctx or with Stop. NewTicker panics if ctx is nil.
 func NewTicker(ctx context.Context, p Policy) *Ticker {
 	if ctx == nil {
 		panic("retry: nil context")
@@ -50,9 +48,8 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 	return t
 }
 
-// Stop ends the ticker and waits for its goroutine: no tick is sent after Stop,
-// and C is closed. It may be called more than once and from several goroutines,
-// but not by the policy's hooks.
+// Stop ends the ticker, closes C and waits for its goroutine: no tick is sent after Stop. It may
+// be called more than once and from several goroutines, but not by the policy's hooks.
 func (t *Ticker) Stop() {
 	t.cancel()
 	<-t.done
