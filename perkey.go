@@ -8,34 +8,26 @@ import (
 	"github.com/goretry/retry/internal/keyed"
 )
 
-// PerKey has a budget, a limit, a pace, a breaker or a hedge for each part of a system that can fail
-// alone: each host, shard or gRPC target, or each method with a pool of its own. With one
-// for all parts, those that are well earn retries for one that is down, and calls to one
-// that hangs take the places of the others.
+// PerKey has a budget, a limit, a pace, a breaker or a hedge for each part of a system that can
+// fail alone: each host, shard or gRPC target, or each method with a pool of its own. With one for
+// all parts, those that are well earn retries for one that is down, and calls to one that hangs
+// take the places of the others. Keep it in a package variable.
 //
-//	var budgets retry.PerKey[retry.EarnedBudget] // in package variables
-//	var limits = retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 100} }}
-//
-//	p.Budget = budgets.For(shard)
-//	p.Guards = []retry.Guard{limits.For(shard)}
-//
-// It is safe for concurrent use. Set New before the first use, and do not copy it after.
-// The zero value is ready.
+// It is safe for concurrent use. Set New before the first use, and do not copy it after. The zero
+// value is ready.
 type PerKey[T any] struct {
-	// New makes the value for a key when the key is first used. It may return nil, or one
-	// value for several keys. It is called once at a time, and must not use the PerKey. Nil
-	// means new(T).
+	// New makes the value for a key when the key is first used. It may return nil, or one value for
+	// several keys. It is called once at a time, and must not use the PerKey. Nil means new(T).
 	New func(key string) *T
 
 	byKey keyed.Set[*T]
 }
 
-// For returns the value for key, the same one each time. A key may be forgotten after 4096
-// others have been used since: then it gets a new value, as in a new process. There are at
-// most 8192, of each of which PerKey keeps at most 129 bytes: a longer key has a hash in place
-// of its end. Call For for each call, because that is a use of the key. For a nil PerKey, or
-// if New returned nil, it returns nil: a nil limit, pace or budget limits nothing, and a nil
-// hedge does not hedge.
+// For returns the value for key, the same one each time. A key may be forgotten after 4096 others
+// have been used since: then it gets a new value. There are at most 8192, of each of which PerKey
+// keeps at most 129 bytes: a longer key has a hash in place of its end. Call For for each call,
+// because that is a use of the key. For a nil PerKey, or if New returned nil, it returns nil: a
+// nil limit, pace or budget limits nothing, and a nil hedge does not hedge.
 func (k *PerKey[T]) For(key string) *T {
 	if k == nil {
 		return nil
@@ -50,8 +42,8 @@ func (k *PerKey[T]) fresh(key string) *T {
 	return k.New(key)
 }
 
-// All returns the values that there are when the loop begins, sorted by key as it is kept, and nil where
-// New returned nil. It is no use of the keys. A nil PerKey has none.
+// All returns the values that there are when the loop begins, sorted by key as it is kept, and nil
+// where New returned nil. It is no use of the keys. A nil PerKey has none.
 func (k *PerKey[T]) All() iter.Seq2[string, *T] {
 	if k == nil {
 		return func(func(string, *T) bool) {}
