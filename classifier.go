@@ -113,10 +113,8 @@ func Final(err error) bool {
 // Unprocessed, and a failed dial is Permanent if a bad certificate was the cause. Of joined errors
 // the first known one decides. An error is Unprocessed only if everything joined in it is. Inside
 // a [*url.Error] it is only Transient, because http.Client may already have sent the request and
-// followed a redirect. So is an error that is recognized only through its own As or Is method.
-// Errors of net, net/url, crypto/tls, crypto/x509, net/http and database/sql are found by Unwrap,
-// but not through an As or Is method that knows only them. An [*Error] of an inner run is
-// Unprocessed only if all of its attempts were.
+// followed a redirect. So is an error that is recognized only through its own As or Is method. An
+// [*Error] of an inner run is Unprocessed only if all of its attempts were.
 //
 // A nil pointer in err is Unknown, and its methods are not called. A nil *[Error] is Transient. A
 // panic in a method of err passes through.

@@ -48,7 +48,7 @@
 //  3. If the operation returns no error, its value is returned, even if the context has ended
 //     meanwhile: a success is never thrown away.
 //  4. If the caller's context is done, the run stops. The run checks the context, not the error, so
-//     an attempt's own timeout does not stop the run. If that context is not done, the error gets a
+//     an attempt's own timeout does not stop the run. Otherwise the error gets a
 //     [Class]: from a mark anywhere in its tree, from Policy.Classify, or from [DefaultClassifier].
 //     An error that none of these recognizes is [Transient]. A Transient error is [TimedOut] if the
 //     attempt's own deadline has passed.
@@ -62,7 +62,7 @@
 //     after a [Throttled] error under a guard that paces. [Supervise] ends neither because of the
 //     Budget nor, without Policy.MaxRetryAfter, because of the server's wait: it waits longer.
 //  7. The run waits for the [Backoff]. If the server asked for a wait, the run waits for that plus
-//     the Backoff, or plus a random part of a tenth of it if that part is longer than the Backoff.
+//     the Backoff, or plus a random part of a tenth of it if that is longer.
 //     If it asked for a retry at once (a Retry-After of 0), the run does not wait. It checks the
 //     context again after hooks and after the wait: the operation is never called once the context
 //     is done.
@@ -74,7 +74,4 @@
 //     that nothing was done. The refusal counts as one of the attempts of rule 6, and costs the
 //     Budget nothing. After the wait the run calls all guards again. A run that stops by rules 5
 //     and 6 after a refusal stops with [ReasonGuard].
-//
-// A run that gives up returns the last value the operation returned and an [*Error]. Its [Reason]
-// tells which of these rules ended the run.
 package retry
