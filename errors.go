@@ -16,8 +16,7 @@ import (
 )
 
 var (
-	// ErrRejected is the error of an attempt whose value [Until] did not accept. It is Transient, and
-	// Policy.Classify never sees it.
+	// ErrRejected is the error of an attempt whose value [Until] did not accept. It is Transient.
 	ErrRejected = errors.New("retry: value not accepted")
 
 	// ErrAttemptTimeout is the cause ([context.Cause]) of an attempt's context once
@@ -102,29 +101,22 @@ type Error struct {
 	InWait   bool // the caller ended the run between two attempts, or before the first
 	Undone   bool // every attempt's Verdict was Undone, and none was Partial
 	Answered bool // the last error was an Answer: all but the caller count a success
+	Marked   bool // a mark ended the run (Stop, Answer or Refuse), and no classifier
 
-	// Marked says that a mark of the last attempt's error ended the run: [Stop], [Answer] or
-	// [Refuse]. Otherwise, with ReasonPermanent, a classifier called that error permanent.
-	Marked bool
-
-	// Errs holds the attempts' errors, oldest first, without outermost marks: at most eight, the
-	// first and the latest seven. If [Supervise] ended in the pause between two runs, it holds the
-	// error before the pause.
+	// Errs has the attempts' errors, oldest first, without marks on top: the first and the latest
+	// seven. If [Supervise] ended in the pause between two runs, it has the error before the pause.
 	Errs []error
 
-	// Cause is [context.Cause] of the caller's context if that ended the run, and
-	// context.DeadlineExceeded if its deadline would have passed in the next wait. It is the error
-	// of the clock's Sleep if that ended the run. With ReasonGuard it is the guard's error, or an
-	// [ErrPaced]. With ReasonBudget it says what the retry would have cost and what was left, if
-	// the budget has a method Price. Otherwise it is nil.
+	// Cause is [context.Cause] of the caller's context if that ended the run, or
+	// context.DeadlineExceeded if the next wait would have passed its deadline; the error of the
+	// clock's Sleep; with ReasonGuard that of the guard, or an [ErrPaced]; with ReasonBudget what
+	// the retry would have cost and what was left, if the budget has a method Price. Else it is nil.
 	Cause error
 }
 
-// Error returns one line: what gave up, after how many attempts and how long, why, and the last
-// error. If Answered, it says so in place of the reason. If the last error hides an earlier one,
-// because it says only that a context has ended or that a body was used up, the latest of Errs
-// that says more follows, cut to 256 bytes. The line ends with the Cause, unless that was said
-// already.
+// Error returns one line: what gave up, after how many attempts and how long, why, the last error,
+// and the Cause. If the last error says only that a context has ended or that a body was used up,
+// the latest of Errs that says more follows it, cut to 256 bytes.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -212,7 +204,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Last returns the final attempt's error, or the Cause if no attempt was made. It is never nil.
+// Last returns the final attempt's error, or the Cause. It is never nil.
 func (e *Error) Last() error {
 	switch last := e.lastAttempt(); {
 	case last != nil:
@@ -238,9 +230,8 @@ func init() {
 	errtree.LastAttempt = func(run error) error { return run.(*Error).lastAttempt() }
 }
 
-// Unwrap returns a new slice with Errs, the newest first, and then Cause if it is not nil. So
-// errors.As finds the latest error of a type. An error that several attempts returned is there
-// once.
+// Unwrap returns a new slice with Errs, the newest first, each error once, and then the Cause. So
+// errors.As finds the latest error of a type.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
@@ -302,7 +293,7 @@ func timedOut(err error) bool {
 	return ok && e.Timeout()
 }
 
-// ErrorType returns the reason as an error.type for spans and metrics: "retry.max_attempts".
+// ErrorType returns the reason for spans and metrics: "retry.max_attempts".
 func (e *Error) ErrorType() string {
 	if e == nil {
 		return "retry.unknown"
@@ -398,10 +389,9 @@ func unmarked(err error) error {
 	}
 }
 
-// Stop marks err as permanent: the run that op returns it to ends, with
-// ReasonPermanent. The mark does not change the text of err. It is recognized anywhere
-// in the error that op returns, except inside an *[Error], whose marks were for an
-// inner run. Stop(nil) is nil.
+// Stop marks err as permanent: the run that op returns it to ends, with ReasonPermanent. Like
+// every mark it does not change the text of err, and is recognized anywhere in the error that op
+// returns, except inside an *[Error], whose marks were for an inner run. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil
@@ -413,10 +403,8 @@ func Stop(err error) error {
 // does not hold, or a 404. The run ends, with ReasonPermanent, and returns an *[Error] that holds
 // err: errors.Is and errors.As find it. To all others the attempt and the run have succeeded: to
 // the budget, packages limit and hedge, SlogHooks and telemetry. Fields named Answered tell them.
-// The mark is recognized wherever a [Stop] mark is. Answer(nil) is nil.
-//
 // An outer run that gets that *Error ends too, but counts a failure, unless its op returns
-// Answer(err).
+// Answer(err). Answer(nil) is nil.
 func Answer(err error) error {
 	if err == nil {
 		return nil
@@ -427,8 +415,7 @@ func Answer(err error) error {
 // Refuse marks err as coming from a server that asked not to be called again, because it is
 // overloaded or has made its own retries. The class of err is Permanent, and the run ends with
 // ReasonRefused. So does an outer run that gets its *[Error]. To package limit that is no answer,
-// whereas an error marked by [Stop] is one. The mark is recognized wherever a Stop mark is.
-// Refuse(nil) is nil.
+// whereas an error marked by [Stop] is one. Refuse(nil) is nil.
 func Refuse(err error) error {
 	if err == nil {
 		return nil
@@ -438,11 +425,9 @@ func Refuse(err error) error {
 
 // After marks err as Throttled, from a server that asks not to be called again for d: see rule 7
 // of the package documentation. If d is above Policy.MaxRetryAfter, the run ends. If d is zero or
-// negative, the wait is not known: it is the backoff alone. The mark is recognized wherever a
-// [Stop] mark is. After(nil, d) is nil.
-//
-// If err is or wraps [ErrRejected], it stays Transient: a poll that the server wants to see again
-// after d has not been throttled.
+// negative, the wait is not known: it is the backoff alone. If err is or wraps [ErrRejected], it
+// stays Transient: a poll that the server wants to see again has not been throttled. After(nil, d)
+// is nil.
 //
 // An error with a method RetryAfter() time.Duration needs no mark. If that returns 0, and a method
 // RetryNow() bool returns true, the server asks for a retry at once.
@@ -456,8 +441,8 @@ func After(err error, d time.Duration) error {
 // Undone marks err as the error of an op that did nothing, or undid all it did. That is the proof
 // without which Policy.NonIdempotent forbids a retry. An op that makes several calls returns
 // Undone if the first one did nothing. The mark does not change what err means: a permanent error
-// still ends the run, and a wait that err asks for is obeyed. It is recognized wherever a [Stop]
-// mark is. Of joined errors each one must be marked. Undone(nil) is nil.
+// still ends the run, and a wait that err asks for is obeyed. Of joined errors each one must be
+// marked. Undone(nil) is nil.
 func Undone(err error) error {
 	if err == nil {
 		return nil

@@ -10,34 +10,26 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Verdict is what one error means to a run, whatever else has happened in the run: facts, from
-// which [Policy.Ends] concludes whether a retry may follow. [Policy.Judge] returns it. Code that
-// makes attempts for others, and knows more than the error says, gives its own to
-// [Attempts.Judged] or [Loop.Judged]. The zero Verdict is that of a success. Judge sets neither
-// Once nor End.
+// Verdict is what one error means to a run: facts, from which [Policy.Ends] concludes whether a
+// retry may follow. [Policy.Judge] returns it, without Once and End. Code that makes attempts for
+// others, and knows more than the error says, gives its own to [Attempts.Judged] or [Loop.Judged].
+// The zero Verdict is that of a success.
+//
+// If v is Answered, but not IsAnswer, the answer is not yet the one wanted, as with [ErrRejected]:
+// a retry takes nothing from Policy.Budget, and Throttled counts as Transient. After a Partial one
+// a run around this one must not start over: see Error.Undone.
 type Verdict struct {
-	Err     error         // without marks on top; nil is a success, and all other fields are zero then
-	Class   Class         // what Err means; Unknown, and a number that is no Class, count as Transient
-	Hint    time.Duration // how long a server asked to wait, 0 if it did not; may exceed MaxRetryAfter
-	Now     bool          // a server asked for a retry at once, without backoff; ignored beside a Hint
-	Refused bool          // the server asked for no retry, as Refuse says
-	Once    bool          // the call must not run twice, as with Policy.NonIdempotent
-	End     Reason        // why there must be no retry, whatever else is so; ReasonNone: the policy decides
-
-	// Undone says that the attempt did nothing, or that all it did was undone. Without it Once and
-	// Policy.NonIdempotent forbid a retry.
-	Undone bool
-
-	// Partial says that Undone is true only of what the next attempt would do again: the rest is
-	// done. So a run around this one must not start over. See Error.Undone.
-	Partial bool
-
-	// Answered says that the dependency has answered. If not IsAnswer, the answer is not yet the one
-	// wanted, as with [ErrRejected]: a retry takes nothing from Policy.Budget, and Throttled counts
-	// as Transient.
-	Answered bool
-
-	Marked bool // a mark has decided the class, and no classifier; see IsAnswer
+	Err      error         // without marks on top; nil is a success, and all other fields are zero then
+	Class    Class         // what Err means; Unknown, and a number that is no Class, count as Transient
+	Hint     time.Duration // how long a server asked to wait, 0 if it did not; may exceed MaxRetryAfter
+	Now      bool          // a server asked for a retry at once, without backoff; ignored beside a Hint
+	Refused  bool          // the server asked for no retry, as Refuse says
+	Once     bool          // the call must not run twice, as with Policy.NonIdempotent
+	End      Reason        // why there must be no retry, whatever else is so; ReasonNone: the policy decides
+	Undone   bool          // the attempt did nothing, or undid all: else Once and NonIdempotent forbid a retry
+	Partial  bool          // Undone only says so of what the next attempt would do again: the rest is done
+	Answered bool          // the dependency has answered
+	Marked   bool          // a mark has decided the class, and no classifier; see IsAnswer
 }
 
 // Judge returns what err means to a run with this policy, by rule 4 of the package documentation.
@@ -107,8 +99,8 @@ func (p *Policy) ends(v *Verdict) Reason {
 	return ReasonNone
 }
 
-// IsAnswer reports whether Err is an [Answer], which ends the run and is no failure: v is Marked,
-// Answered and Permanent, and nothing has refused a retry.
+// IsAnswer reports whether Err is an [Answer], and so no failure: v is Marked, Answered and
+// Permanent, and nothing has refused a retry.
 func (v Verdict) IsAnswer() bool {
 	return v.Marked && v.Answered && v.Class == Permanent && !v.Refused && v.End == ReasonNone
 }
