@@ -33,7 +33,6 @@ type Guard interface {
 	// Enter admits the attempt, tells it to wait, or refuses it by an error: see rule 9 of the
 	// package documentation. The run sleeps, not Enter. Enter may talk to others while ctx lasts,
 	// for at most Entry.Patience, but not for a hedge; hooks do not see such a wait.
-	//
 	// The error is judged by its marks and its hint, and else by [DefaultClassifier]. It is Undone,
 	// and Unprocessed where it would be Transient. [Stop] ends the run, [After] says how long to
 	// wait, and an error without a mark means the backoff.
@@ -50,20 +49,21 @@ type Entry struct {
 	Number   int            // of the attempt: 1 for the first
 	Class    Class          // of the latest error; Unknown if there is none
 	Hedge    bool           // a copy beside an attempt underway: a wait refuses it
-	Patience time.Duration  // until the caller's deadline or the end of MaxElapsed; math.MaxInt64: no limit. A wait that is not shorter ends the run
+	Patience time.Duration  // until the caller's deadline or the end of MaxElapsed; math.MaxInt64: no limit
 	Clock    clockx.Clock   // the policy's, never nil
 	Rand     func() float64 // Policy.Rand; nil means math/rand/v2
 	Earlier  Pass           // with Again: what Enter has returned for this attempt, whose wait is over
 }
 
-// Pass says when an attempt may start. The zero Pass: now. With Wait, Wake or Again the
-// attempt waits first. The run ends with [ErrPaced] instead if Wait is not shorter than
-// Entry.Patience, and if nothing but a Wake ends the wait and none comes until then.
+// Pass says when an attempt may start. The zero Pass: now. With Wait, Wake or Again the attempt
+// waits first; with Again and no Wake for a millisecond at least. The run ends with [ErrPaced]
+// instead if Wait is not shorter than Entry.Patience, and if nothing but a Wake ends the wait and
+// none comes until then.
 type Pass struct {
 	Wait  time.Duration   // the run sleeps for so long; with Wake it is what to expect, 0 if that is not known
 	Wake  <-chan struct{} // if not nil, the run waits until it receives from it
 	Timed bool            // with Wake: the run waits for Wait at most
-	Again bool            // after the wait the run calls Enter again, with Entry.Earlier; without Wake it waits a millisecond at least. Otherwise the attempt starts
+	Again bool            // after the wait the run calls Enter again, with Entry.Earlier; otherwise the attempt starts
 	Paces bool            // the guard limits the retries that follow a Throttled attempt: they take nothing from Policy.Budget
 	Held  any             // the guard's own; a pointer or a func allocates nothing
 	Round uint64          // the guard's own
@@ -96,17 +96,17 @@ const (
 	Panicked               // it has panicked or called runtime.Goexit
 )
 
-// Exit is what a [Guard] gets when an attempt has ended: facts, and no judgement.
+// Exit is what a [Guard] gets when an attempt has ended: facts, and no judgement. If the caller's
+// context has ended, nobody has judged Verdict.Err, but for an Answer.
 type Exit struct {
 	Ending  Ending
-	Verdict Verdict       // zero after a success; if the caller's context has ended, nobody has judged Err, but for an Answer. NotMade: only Err, the later guard's
+	Verdict Verdict       // zero after a success; with NotMade only Err, the later guard's
 	Took    time.Duration // the attempt
 	Allowed time.Duration // how long it had until its deadline; 0 if it had none
 	Clock   clockx.Clock  // the policy's, never nil
 }
 
-// Held is what Hooks.Guard gets about a guard that has told an attempt to wait, or has
-// refused it.
+// Held is what Hooks.Guard gets about a guard's wait or refusal.
 type Held struct {
 	Name    string        // the policy's
 	Number  int           // of the attempt that is not made yet: 1 for the first
@@ -118,13 +118,12 @@ type Held struct {
 	Class   Class         // what Err means: Permanent if it ends the run, as an ErrPaced does
 }
 
-// Admit asks the guards of p for an attempt that no run makes: a copy beside one that is
-// underway, with Entry.Hedge, or the call of a handler. Only Number, Class and Hedge of e count;
-// for a hedge ctx says the first two, if they are zero: that of the attempt, or below it.
-// Admit does not wait: if a guard says so, the error is an [ErrPaced], otherwise the
-// guard's. Entry.Patience is 0 for a hedge, and for others what is left until ctx's deadline.
-// Without an error the caller calls leave when the attempt has ended. A second call
-// does nothing. leave is safe for concurrent use.
+// Admit asks the guards of p for an attempt that no run makes: a copy beside one that is underway,
+// with Entry.Hedge, or the call of a handler. Only Number, Class and Hedge of e count; for a hedge
+// ctx says the first two, if they are zero: those of the attempt, or below it. Admit does not
+// wait: if a guard says so, the error is an [ErrPaced], otherwise the guard's. Entry.Patience is 0
+// for a hedge, else what is left until ctx's deadline. Without an error call leave when the
+// attempt has ended. A second call does nothing. leave is safe for concurrent use.
 func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error) {
 	if len(p.Guards) == 0 {
 		return func(Exit) {}, nil

@@ -13,9 +13,8 @@ import (
 
 // Hooks are called when something happens in a run, on its goroutine, with the run's context or
 // with that of the attempt. They decide nothing. Nil funcs are skipped. If Start returns, the run
-// will call Done. If Attempt returns, it will call AttemptDone. Both also hold if op panics. A
-// panic in a hook passes through to the caller. Hooks that are shared must be safe for concurrent
-// use.
+// will call Done, and if Attempt returns, AttemptDone, even if op panics. A panic in a hook passes
+// through to the caller. Hooks that are shared must be safe for concurrent use.
 type Hooks struct {
 	// Start is called once, before anything else. It returns the run's context, derived from ctx,
 	// from which all other contexts derive. Nil means ctx. When it ends, so does the run.
@@ -36,8 +35,7 @@ type Hooks struct {
 	// if that is asked again; and when one refuses it, before the wait that follows or the end.
 	Guard func(ctx context.Context, h Held)
 
-	// Done is called once, last.
-	Done func(ctx context.Context, s Summary)
+	Done func(ctx context.Context, s Summary) // called once, last
 }
 
 // Attempt is what hooks get about one attempt.
@@ -226,9 +224,9 @@ func (r *run) describe(p *Policy, err error) Attempt {
 }
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil: at DEBUG each
-// attempt with the wait that follows it, and each wait for a guard or refusal by one; and one line
-// for a run that gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
-// answer and not an outage; and at DEBUG if the caller canceled.
+// attempt with the wait that follows it, and each wait for a guard or refusal by one; and a run
+// that gives up at WARN, at INFO if the error is [Permanent], which is an answer and not an
+// outage, and at DEBUG if the caller canceled.
 //
 // Since a run may fail for long without giving up, as in [Supervise], its attempts 16, 32, 64 and
 // so on are logged at WARN, if they failed and another one follows after a wait. A value that

@@ -11,10 +11,8 @@ import (
 // PerKey has a budget, a limit, a pace, a breaker or a hedge for each part of a system that can
 // fail alone: each host, shard or gRPC target, or each method with a pool of its own. With one for
 // all parts, those that are well earn retries for one that is down, and calls to one that hangs
-// take the places of the others. Keep it in a package variable.
-//
-// It is safe for concurrent use. Set New before the first use, and do not copy it after. The zero
-// value is ready.
+// take the places of the others. The zero value is ready; keep it in a package variable. It is
+// safe for concurrent use. Set New before the first use, and do not copy it after.
 type PerKey[T any] struct {
 	// New makes the value for a key when the key is first used. It may return nil, or one value for
 	// several keys. It is called once at a time, and must not use the PerKey. Nil means new(T).
@@ -23,11 +21,10 @@ type PerKey[T any] struct {
 	byKey keyed.Set[*T]
 }
 
-// For returns the value for key, the same one each time. A key may be forgotten after 4096 others
-// have been used since: then it gets a new value. There are at most 8192, of each of which PerKey
-// keeps at most 129 bytes: a longer key has a hash in place of its end. Call For for each call,
-// because that is a use of the key. For a nil PerKey, or if New returned nil, it returns nil: a
-// nil limit, pace or budget limits nothing, and a nil hedge does not hedge.
+// For returns the value for key, the same one each time, but perhaps a new one after 4096 other
+// keys have been used. So call For for each call. There are at most 8192 keys of at most 129
+// bytes: a longer one has a hash in place of its end. For a nil PerKey, or if New returned nil, it
+// returns nil: a nil limit, pace or budget limits nothing, and a nil hedge does not hedge.
 func (k *PerKey[T]) For(key string) *T {
 	if k == nil {
 		return nil

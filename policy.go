@@ -49,12 +49,10 @@ type Policy struct {
 	// ThrottleBackoff replaces Backoff after a [Throttled] error. Nil means Backoff.
 	ThrottleBackoff Backoff
 
-	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends the run. Zero means
-	// five minutes.
+	// MaxRetryAfter is the longest wait a server may ask for, else the run ends. Zero means five minutes.
 	MaxRetryAfter time.Duration
 
-	// Classify returns what an error of op means. If it is nil or returns Unknown,
-	// [DefaultClassifier] decides.
+	// Classify returns what an error of op means. Nil and Unknown leave that to [DefaultClassifier].
 	Classify Classifier
 
 	// NonIdempotent says that op must not run twice. Then a retry needs proof that op did nothing: a
@@ -75,14 +73,9 @@ type Policy struct {
 	// guards: in the handler of a message, guard the calls that it makes. A nil Guard admits all.
 	Guards []Guard
 
-	// Hooks are called when something happens in a run.
-	Hooks Hooks
-
-	// Clock measures waits and deadlines, the caller's too. Nil means clockx.System().
-	Clock clockx.Clock
-
-	// Rand returns the random numbers for jitter, uniform in [0,1). Nil means math/rand/v2.
-	Rand func() float64
+	Hooks Hooks          // called when something happens in a run
+	Clock clockx.Clock   // measures waits and deadlines, the caller's too; nil means clockx.System()
+	Rand  func() float64 // random numbers for jitter, uniform in [0,1); nil means math/rand/v2
 }
 
 // Named returns the policy with another name.
@@ -106,12 +99,11 @@ func (p *Policy) attemptLimit() int {
 }
 
 // Longest returns how long a run of [Do] with p lasts at most, if op returns when its context
-// ends. Let a program check at its start that it gives up before its callers do. math.MaxInt64
-// means that there is no bound: without AttemptTimeout, without a limit on attempts or time, or
-// with Guards and no MaxElapsed.
-//
-// Without MaxRetryAfter and MaxElapsed three attempts may last eleven minutes, since a server may
-// ask for five before each retry. Hooks and timers that are late come on top.
+// ends, without hooks and timers that are late. Let a program check at its start that it gives up
+// before its callers do. Without MaxRetryAfter and MaxElapsed three attempts may last eleven
+// minutes, since a server may ask for five before each retry. math.MaxInt64 means that there is no
+// bound: without AttemptTimeout, without a limit on attempts or time, or with Guards and no
+// MaxElapsed.
 //
 // A [Backoff] that is not of this package is called with the smallest and the largest Rand, Hint
 // and Prev: if values in between give a longer delay, the bound is too low. If p allows more than
