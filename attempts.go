@@ -20,9 +20,10 @@ import (
 // an attempt and its retry, such as to drain a response, or if an error says less than you know:
 // see Judged.
 //
-// The run begins with the first Next. It is over when Next or Done has returned false and at the
-// latest with Close, which also makes the calls of hooks and budget that are owed after a panic.
-// An Attempts is not safe for concurrent use.
+// The run begins with the first Next, which Untimed and Resumed must precede. It is over when Next
+// or Done has returned false and at the latest with Close, which also makes the calls of hooks and
+// budget that are owed after a panic. Done, Judged and Hold panic if no attempt is underway. An
+// Attempts is not safe for concurrent use.
 type Attempts struct {
 	policy Policy
 	run    run
@@ -39,14 +40,13 @@ func (p Policy) Attempts(ctx context.Context) *Attempts {
 }
 
 // Untimed leaves Policy.AttemptTimeout to the caller: the contexts of attempts do not end with it,
-// nor with Done. Use it for attempts that others go on using, such as a stream or a response with
-// a body. The caller gives a timeout by a Verdict with the class TimedOut. Call Untimed before the
-// first Next.
+// nor with Done. Use it for attempts that others go on using, such as a stream. The caller gives a
+// timeout by a Verdict with the class TimedOut.
 func (a *Attempts) Untimed() { a.run.untimed = true }
 
 // Resumed says that the first attempt was made before the run, and that its guards know how it has
 // ended. So Next asks no guard for it, and the caller says by Done how it has failed, such as by a
-// body that broke off. Call Resumed before the first Next.
+// body that broke off.
 func (a *Attempts) Resumed() { a.run.resumed = true }
 
 // Next waits until the next attempt is due, counted from Done, and reports whether to make it. If
@@ -99,20 +99,20 @@ func (a *Attempts) Context() context.Context {
 // of it.
 func (a *Attempts) RunContext() context.Context { return a.run.ctx }
 
-// Number returns the number of the attempt that Next has announced: 1 for the first, 0 before it.
+// Number returns the number of the attempt that Next has announced, else 0.
 func (a *Attempts) Number() int { return a.run.number }
 
 // Done says that the attempt has ended with err, nil for a success, and reports whether another
 // one is to follow. The wait before that one begins now, but Done does not sleep: the caller can
 // first free what the attempt holds. Done(err) is Judged(policy.Judge(err)), but nobody judges err
-// once the caller's context has ended. Done panics if no attempt is underway.
+// once the caller's context has ended.
 func (a *Attempts) Done(err error) (again bool) { return a.settle(err, nil) }
 
 // Judged is Done for a caller that knows what the error means: Policy.Classify is not called, and
 // no mark in v.Err counts. The limits of the policy and its budget decide as always. If the
 // caller's context has ended, v only says what the last error was, and what the attempt did. A
-// Transient verdict becomes TimedOut if the attempt's own deadline has passed. Judged panics if no
-// attempt is underway, and if v is not zero but has no Err.
+// Transient verdict becomes TimedOut if the attempt's own deadline has passed. Judged panics if v
+// is not zero but has no Err.
 func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {
 		return a.settle(nil, nil)
@@ -132,7 +132,6 @@ func (a *Attempts) settle(err error, given *Verdict) bool {
 // Hold keeps what the policy's guards have admitted beyond Done, for an attempt that goes on: a
 // response with a body, a stream. Call leave when it has ended, with its Ending and Verdict: the
 // Exit's times are those up to Hold. A second call does nothing. leave is safe for concurrent use.
-// Hold panics if no attempt is underway.
 func (a *Attempts) Hold() (leave func(Exit)) {
 	if a.run.phase != attempting {
 		panic("retry: Hold without Next")
@@ -166,14 +165,13 @@ func (a *Attempts) Cancel(cause error) {
 	}
 }
 
-// Close ends the run if it is not over: between two attempts, and before the first, as Cancel(nil)
-// does; with an attempt underway with [ReasonPanic], since a panic is what usually keeps it from
-// Done. Close may be called more than once.
+// Close ends the run if it is not over: by Cancel(nil), or, with an attempt underway, with
+// [ReasonPanic], since a panic is what usually keeps it from Done. It may be called more than
+// once.
 func (a *Attempts) Close() {
 	defer a.run.close(&a.policy) // also if the clock panics in Cancel
 	a.Cancel(nil)
 }
 
-// Err returns the *[Error] of a run that has given up. It is nil before the end and
-// after a success.
+// Err returns the *[Error] of a run that has given up, else nil.
 func (a *Attempts) Err() error { return a.run.result() }

@@ -51,12 +51,11 @@ var (
 // 80 % to 120 % of it. f is meant to be in [0,1].
 func PlusMinus(f float64) Jitter { return Jitter{Low: 1 - f, High: 1 + f} }
 
-// Plus lengthens a delay by up to d: uniform over [delay, delay+d). If d is zero or
-// negative, there is no jitter. A delay much longer than d hardly changes.
+// Plus lengthens a delay by up to d: uniform over [delay, delay+d). If d is zero or negative,
+// there is no jitter.
 func Plus(d time.Duration) Jitter { return Jitter{Low: 1, High: 1, Plus: d} }
 
-// Constant is a [Backoff] that waits exactly this long, every time. A
-// negative Constant does not wait.
+// Constant is a [Backoff] that always waits this long; a negative one, not at all.
 type Constant time.Duration
 
 // Delay returns the constant.
@@ -98,11 +97,10 @@ func (l Linear) Delay(s Step) time.Duration {
 	return l.Jitter.spread(base*float64(max(s.Retry, 1)), top, s.Rand)
 }
 
-// Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the
-// decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts as
-// min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not start
-// over. A field that is zero or negative takes its default: 100 ms, 20 s. Once at Max, two
-// waits of three are exactly Max. If that matters, use [Exponential].
+// Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the decorrelated
+// jitter of the AWS article named at [FullJitter]. A Prev of 0, as in a run resumed elsewhere,
+// counts as min(Max, Base·3^(Retry-1)). A field that is zero or negative takes its default: 100
+// ms, 20 s. Once at Max, two waits of three are exactly Max.
 type Decorrelated struct{ Base, Max time.Duration }
 
 // Delay returns the delay, in [min(Base, Max), Max].

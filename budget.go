@@ -25,9 +25,8 @@ import (
 // it, or the run is canceled in the wait before it. Outcome.Sent says so. Package hedge calls the
 // same methods for the hedges of a call, with Hedge set.
 //
-// A Budget may also have a method Price(Withdrawal) (price, left float64). It returns how many
-// tokens that costs now and how many there are, and changes nothing. After a refusal [Error] says
-// both. Package retrydebug shows both on its page.
+// A Budget may also have a method Price(Withdrawal) (price, left float64): how many tokens that
+// costs now, and how many there are. It changes nothing. [Error] and package retrydebug say both.
 type Budget interface {
 	// Withdraw reports whether a retry may follow, and if so takes it from the budget.
 	Withdraw(Withdrawal) bool
@@ -111,12 +110,11 @@ func (s *shortage) Error() string {
 // and gets them back if it is the first to succeed. A retry that was not made, since a guard
 // refused it or the run was canceled, gets back what it would cost now.
 //
-// If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No token comes
-// with time. Tokens beyond what a retry after a TimedOut error costs decay by the factor e in 8 s.
-// Of the first minute of a pause between calls 0.3 s count, and all of what follows. There are
-// never more than a thousand and ten tokens. So a process that has spent its tokens makes no retry
-// until twenty of its calls have succeeded, and a new process none after a timeout until ten have,
-// however many such processes there are.
+// No token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by the
+// factor e in 8 s. Of a pause between calls the first 0.3 s count, and what exceeds a minute.
+// There are never more than a thousand and ten tokens. So a process that has spent its tokens
+// makes no retry until twenty of its calls have succeeded, and a new process none after a timeout
+// until ten have, however many such processes there are.
 //
 // The zero value is ready. It measures time on the clocks of the policies that share it. If one is
 // behind another, or is set back, no retry is refused because of that. A nil *EarnedBudget grants

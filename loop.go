@@ -12,10 +12,10 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Loop makes one run's decisions, and is the engine of this package. Its method Next takes the
-// time at which an attempt ended, and the error. It returns how long to wait before the next
-// attempt, or that there is none. A Loop never sleeps, reads a clock or starts a goroutine. [Do]
-// is a Loop that sleeps; a message queue or a simulator drives one its own way.
+// Loop makes one run's decisions. It never sleeps, reads a clock or starts a goroutine: its method
+// Next takes the time at which an attempt ended, and the error, and returns how long to wait
+// before the next attempt, or that there is none. [Do] is a Loop that sleeps; a message queue or a
+// simulator drives one its own way.
 //
 // A Loop ignores Policy.AttemptTimeout, Guards and Hooks, because it makes no attempts: see
 // [Attempts] for a run that does. Only the Budget reads Policy.Clock. Error.Waited counts the
@@ -70,12 +70,12 @@ type moment struct {
 	paced   bool          // a guard limits the retries that follow a Throttled attempt
 }
 
-// Start starts a run at now. Make the first attempt before the first call of Next.
+// Start starts a run at now. Make the first attempt before the first Next.
 func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 
-// Resume continues a run that started elsewhere. Until now it has made the given number of
-// attempts, and has waited for the given time. The waits count as elapsed time; the time of the
-// attempts does not. Negative numbers count as zero.
+// Resume continues a run that started elsewhere, has made the given number of attempts, and has
+// waited for the given time. The waits count as elapsed time; the time of the attempts does not.
+// Negative numbers count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
 	l := new(Loop) // on the stack of a caller that keeps it there: Start and Resume are inlined
 	l.resume(&p, now, attempts, max(waited, 0))
@@ -105,7 +105,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 	return l.settle(now, v)
 }
 
-// Judged is Next for a caller that knows what the error means: see [Attempts.Judged].
+// Judged is Next for a caller that has a Verdict: see [Attempts.Judged].
 func (l *Loop) Judged(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 	if v != (Verdict{}) && l.stage != decided {
 		v = v.checked()

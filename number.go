@@ -4,9 +4,8 @@ package retry
 
 import "context"
 
-// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a run's
-// first attempt, 2 for the first retry. It returns 1 for a context that belongs to no
-// run.
+// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a run's first
+// attempt, and for a context that belongs to no run.
 func AttemptNumber(ctx context.Context) int {
 	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
 		return int(c.number)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Do calls op until it succeeds or p says to stop, and returns op's value. When Do
-// gives up, it returns the last value that op returned and an *[Error].
+// Do calls op until it succeeds or p says to stop, and returns op's value. When Do gives up, it
+// returns the last value that op returned and an *[Error]. The package documentation lists the
+// rules.
 //
-// Do calls op on the caller's goroutine. op's context ends with ctx and, if the
-// policy has one, with the attempt's timeout. Do does not interrupt an op that
-// ignores its context. A panic or runtime.Goexit in op passes through. The package
-// documentation lists the rules of a run. Do panics if ctx or op is nil.
+// Do calls op on the caller's goroutine. op's context ends with ctx and, if the policy has one,
+// with the attempt's timeout. Do does not interrupt an op that ignores its context. A panic or
+// runtime.Goexit in op passes through. Do panics if ctx or op is nil.
 func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error)) (v T, err error) {
 	if op == nil {
 		panic("retry: nil op")
@@ -72,11 +72,10 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	return newRun(ctx, &p, 0, op).finish(&p, op)
 }
 
-// Until turns a value for which accept returns false into a failed attempt with the
-// error [ErrRejected], and still returns the value. Use it to poll. If a value means
-// failure, op must return an error instead: a retry after ErrRejected takes nothing
-// from Policy.Budget, and no alert counts it. A nil accept takes every value. Until
-// panics if op is nil.
+// Until turns a value for which accept returns false into a failed attempt with the error
+// [ErrRejected], and still returns the value. Use it to poll. If a value means failure, op must
+// return an error instead: no budget limits polls, and no alert counts them. A nil accept takes
+// every value. Until panics if op is nil.
 func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func(context.Context) (T, error) {
 	if op == nil {
 		panic("retry: nil op")

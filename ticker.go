@@ -8,12 +8,12 @@ import (
 )
 
 // Ticker is [Attempts] for loops that select: it sends the time at which each attempt is due. No
-// tick is dropped: one that is not received delays the next ones.
+// tick is dropped: one that is not received delays the next ones. The attempt ends when its tick
+// is received: guards are left then, so a limit does not hold a place for the work that follows.
 //
 // A Ticker knows no error, so no tick is a success: to hooks, guards and the budget each is a
 // Transient failure, of which errors.Is reports that it is an [ErrRejected], and Stop cancels the
-// run. Its attempt ends when the tick is received: guards are left then, so a limit does not hold
-// a place for the work that follows. Policy.Classify and AttemptTimeout are not used.
+// run. Policy.Classify and AttemptTimeout are not used.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends
 
