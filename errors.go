@@ -107,10 +107,10 @@ type Error struct {
 	// seven. If [Supervise] ended in the pause between two runs, it has the error before the pause.
 	Errs []error
 
-	// Cause is [context.Cause] of the caller's context if that ended the run, or
-	// context.DeadlineExceeded if the next wait would have passed its deadline; the error of the
-	// clock's Sleep; with ReasonGuard that of the guard, or an [ErrPaced]; with ReasonBudget what
-	// the retry would have cost and what was left, if the budget has a method Price. Else it is nil.
+	// Cause is [context.Cause] of the caller's context if that ended the run, context.DeadlineExceeded
+	// if the next wait would have passed its deadline, and the clock's error if its Sleep failed.
+	// With ReasonGuard it is the guard's error, or an [ErrPaced]; with ReasonBudget what the retry
+	// would have cost and what was left, if the budget has a method Price. Otherwise it is nil.
 	Cause error
 }
 

@@ -38,8 +38,8 @@ type Policy struct {
 	MaxElapsed time.Duration
 
 	// AttemptTimeout is each attempt's own deadline, with the cause [ErrAttemptTimeout]. Zero means
-	// none. op's context is canceled as soon as op returns, even on success: do not return an
-	// unread resp.Body or open sql.Rows.
+	// none. With it op's context is canceled as soon as op returns, even on success: do not return
+	// an unread resp.Body or open sql.Rows.
 	AttemptTimeout time.Duration
 
 	// Backoff returns how long to wait before a retry. Nil means Exponential{}: full jitter between
@@ -49,7 +49,7 @@ type Policy struct {
 	// ThrottleBackoff replaces Backoff after a [Throttled] error. Nil means Backoff.
 	ThrottleBackoff Backoff
 
-	// MaxRetryAfter is the longest wait a server may ask for, else the run ends. Zero means five minutes.
+	// MaxRetryAfter is the longest wait a server may ask for, else the run ends. Zero means 5 minutes.
 	MaxRetryAfter time.Duration
 
 	// Classify returns what an error of op means. Nil and Unknown leave that to [DefaultClassifier].

@@ -74,8 +74,8 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 
 // Until turns a value for which accept returns false into a failed attempt with the error
 // [ErrRejected], and still returns the value. Use it to poll. If a value means failure, op must
-// return an error instead: no budget limits polls, and no alert counts them. A nil accept takes
-// every value. Until panics if op is nil.
+// return an error instead: no budget limits retries after ErrRejected, and no alert counts them. A
+// nil accept takes every value. Until panics if op is nil.
 func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func(context.Context) (T, error) {
 	if op == nil {
 		panic("retry: nil op")
