@@ -20,7 +20,8 @@ var (
 	ErrRejected = errors.New("retry: value not accepted")
 
 	// ErrAttemptTimeout is the cause ([context.Cause]) of an attempt's context once
-	// Policy.AttemptTimeout has passed. errors.Is says that it is a [context.DeadlineExceeded].
+	// Policy.AttemptTimeout has passed. errors.Is says that it is a [context.DeadlineExceeded], and
+	// its method Timeout returns true.
 	ErrAttemptTimeout error = attemptTimeout{}
 
 	// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard would have admitted the next
