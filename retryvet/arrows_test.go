@@ -26,7 +26,8 @@ func TestPackagesImportDownwards(t *testing.T) {
 		"/internal/migrate": {"/internal/code"},
 		"/internal/code":    {},
 		"/internal/samples": {},
-		"/cmd/retryvet":     {"", "/internal/migrate"},
+		"/internal/both":    {"", "/internal/migrate"},
+		"/cmd/retryvet":     {"/internal/both", "/internal/migrate"},
 		"/cmd/corpus":       {"", "/internal/migrate"},
 	}
 	pkgs := load(t, packages.NeedName|packages.NeedImports, "./...")

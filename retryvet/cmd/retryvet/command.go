@@ -10,6 +10,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/goretry/retry/retryvet/internal/both"
 )
 
 // options are what the command line asks for.
@@ -55,7 +57,7 @@ func parse(a *analysis.Analyzer, args []string, stderr io.Writer) (options, erro
 // command looks at the packages that args name, and reports or rewrites. It returns the
 // exit status: 1 if something could not be checked, 3 if there are findings to report.
 func command(args []string, stdout, stderr io.Writer) int {
-	a := both()
+	a := both.Analyzer()
 	o, err := parse(a, args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
