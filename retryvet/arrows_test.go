@@ -27,6 +27,7 @@ func TestPackagesImportDownwards(t *testing.T) {
 		"/internal/code":    {},
 		"/internal/samples": {},
 		"/internal/both":    {"", "/internal/migrate"},
+		"/golangci":         {"/internal/both"},
 		"/cmd/retryvet":     {"/internal/both", "/internal/migrate"},
 		"/cmd/corpus":       {"", "/internal/migrate"},
 	}

@@ -9,8 +9,9 @@
 //     what its author means;
 //   - loopctx: loops written by hand that sleep and go on although their context has ended.
 //
-// The command also has the analyzer of package migrate, which rewrites calls of other
-// retry libraries. This package knows nothing of those.
+// The command, and the linter that package golangci makes of it, also have the analyzer of
+// package migrate, which rewrites calls of other retry libraries. This package knows
+// nothing of those.
 //
 // The category of a diagnostic is the name of its check, and each check has a flag
 // of its name: -loopctx=false turns that one off. docs/vet.md says what each of them
