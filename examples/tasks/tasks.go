@@ -114,10 +114,10 @@ func getFrom(ctx context.Context, replicas *failover.Set[string]) (User, error) 
 
 // Hedge.
 
-var slowest hedge.Hedge // it measures, so it is made once
+var slowest = new(hedge.Hedge) // it measures, so it is made once
 
 func lookUp(ctx context.Context, find func(context.Context) (string, error)) (string, error) {
-	return hedge.Do(ctx, retry.Policy{Name: "find"}, &slowest, find)
+	return hedge.Do(ctx, retry.Policy{Name: "find"}, slowest, find)
 }
 
 // Timeout.
