@@ -19,7 +19,8 @@
 //     meanwhile if they can. If six in a row are told so, over two seconds or more, all
 //     runs keep to it.
 //   - Three failures in a row have a target rest, for all runs, and so does one that Set.Broken
-//     knows. Who has ended its call, or has no time left, is not the target's fault.
+//     knows. Who has ended its call is not the target's fault, nor is who had no time left, if the target
+//     has answered others since that attempt began.
 //   - After a rest a target is on trial: one attempt at a time, and one more for each that is
 //     answered, until ten are. A failure begins the next rest, which is longer. An attempt that hangs keeps
 //     others away for as long as the rest was.
@@ -36,7 +37,7 @@
 //   - A poll goes on where it is, and so does a retry that a server asks for at once.
 //
 // All limits of the policy count the attempts at all targets, and MaxAttempts should be no less than
-// their number. With one target Do is retry.Do.
+// their number. With one target Do is retry.Do, but for what [Target.Hold] and the server ask of all runs.
 //
 // A target is what fails as one. Two keys of one account that share a quota are one target. Two
 // models of one provider are two, if one can be overloaded alone.

@@ -21,7 +21,7 @@ type Target[V any] struct {
 	Value V
 
 	// Guards admit attempts at this target, after Policy.Guards: its pace, its limit, its
-	// circuit breaker. Nil ones admit all.
+	// circuit breaker. They are left when op returns, also if it returns a stream. Nil ones admit all.
 	Guards []retry.Guard
 
 	// Timeout is the deadline of each attempt at this target, in place of Policy.AttemptTimeout.
@@ -34,7 +34,7 @@ type Target[V any] struct {
 
 // Hold has all runs leave the target alone for d, as if its server had asked for that: for a
 // maintenance, or because a health check says so. A longer rest stays. Zero or less ends all
-// rests: the target is used again. Time is that of the policy with which the target was used last, and
+// rests: runs that wait for the end of one still do, and others use the target again. Time is that of the policy with which the target was used last, and
 // before that the system's.
 func (t *Target[V]) Hold(d time.Duration) { t.state.hold(d) }
 
@@ -46,7 +46,7 @@ func (t *Target[V]) Resting() time.Duration { return t.state.resting() }
 // targets make a new Set of the same *Targets: what is known about them stays. Do not change a Set
 // that is in use. Its funcs must be safe for concurrent use.
 type Set[V any] struct {
-	Targets []*Target[V] // in the order of preference; nil ones are passed over
+	Targets []*Target[V] // in the order of preference, each once; nil ones are passed over
 
 	// Failures is how many failures in a row have a target rest. An answer in between, be it a
 	// success, a permanent error or one that Elsewhere knows, starts over. Zero or less means three.

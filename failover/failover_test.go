@@ -694,3 +694,15 @@ func TestNoTargets(t *testing.T) {
 	l.set.Targets[0] = nil
 	l.call("b")
 }
+
+func TestSetWithoutTargets(t *testing.T) {
+	for _, s := range []*failover.Set[string]{{}, {Targets: []*failover.Target[string]{nil}}} {
+		_, err := failover.Do(t.Context(), retry.Policy{}, s, func(context.Context, *failover.Target[string]) (int, error) {
+			t.Error("op is called")
+			return 0, nil
+		})
+		if e, ok := errors.AsType[*retry.Error](err); !ok || e.Attempts != 0 || !strings.Contains(err.Error(), "the Set has no target") {
+			t.Errorf("without a target: %v", err)
+		}
+	}
+}

@@ -305,6 +305,7 @@ func (r *targets) newRound() {
 
 var (
 	errNoTargets = errors.New("failover: no target is left")
+	errEmptySet  = errors.New("failover: the Set has no target")
 	errBusy      = errors.New("failover: another run was faster")
 )
 
@@ -322,7 +323,9 @@ func (r *targets) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) 
 }
 
 func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error) {
-	r.atOnce = false
+	if r.atOnce = false; len(r.places) == 0 {
+		return retry.Pass{}, retry.Stop(errEmptySet)
+	}
 	if err := (*purse)(r).settle(e); err != nil {
 		return retry.Pass{}, err
 	}

@@ -175,7 +175,7 @@ func ExampleBalancer() {
 
 // checkReplicas asks the first replica that answers. The connections have no retries of their own.
 func checkReplicas(ctx context.Context, replicas *failover.Set[*grpc.ClientConn]) (*grpc_health_v1.HealthCheckResponse, error) {
-	policy := retry.Policy{Name: "check", Classify: retrygrpc.Classify}
+	policy := retry.Policy{Name: "check", MaxAttempts: 4, AttemptTimeout: time.Second, Classify: retrygrpc.Classify}
 	return failover.Do(ctx, policy, replicas, func(ctx context.Context, t *failover.Target[*grpc.ClientConn]) (*grpc_health_v1.HealthCheckResponse, error) {
 		return grpc_health_v1.NewHealthClient(t.Value).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	})

@@ -18,6 +18,7 @@ import (
 // response as soon as its headers have come, and the first event if Check of a [Transport] in c waits for it
 // ([FirstEvent]). Its body is unread. Then ctx ends the attempt only: the body lasts as long as the context of
 // req, so make req in the context of the caller of Do. The caller closes the body.
+// Guards are left when Once returns.
 //
 // Any other status is a *[StatusError]. The error of Once tells failover.Do all that is known:
 // whether the request may run twice, did nothing, or was refused, and how long the server asks to
