@@ -53,7 +53,8 @@ type Set[V any] struct {
 	Failures int
 
 	// Rest is how long a target rests: Delay of 1 for its first rest, of 2 for the next, and so on
-	// until it is well again. Nil means half of 2s, 4s, 8s, … 1m, and as much again by chance.
+	// until it is well again. It must not use the target. Nil means half of 2s, 4s, 8s, … 1m, and as
+	// much again by chance.
 	Rest retry.Backoff
 
 	// Elsewhere reports whether another target may do what this one cannot: a prompt that is

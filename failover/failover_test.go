@@ -706,3 +706,16 @@ func TestSetWithoutTargets(t *testing.T) {
 		}
 	}
 }
+
+// What a server has asked of one run is a preference to others, and Hold does not make it a rest.
+func TestHoldReplacesAPreference(t *testing.T) {
+	l := newLab(t, "a")
+	l.timed, l.policy.MaxAttempts = true, 1
+	l.answer("a", told(4*time.Minute), nil)
+	_ = l.call("a@0s")
+	l.target("a").Hold(time.Second)
+	_ = l.clock.Sleep(t.Context(), 2*time.Second)
+	if err := l.callBefore(30*time.Second, "a@2s"); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/failover"
+	"github.com/goretry/retry/limit"
 )
 
 // gate is a guard that has attempts wait, or refuses them, and checks its passes.
@@ -308,5 +310,82 @@ func TestBudget(t *testing.T) {
 	l.call("a@100ms a@200ms")
 	if got := strings.Join(b.log, "; "); got != "pay 1 throttled; end 1 1 throttled true" {
 		t.Errorf("the budget gets %q", got)
+	}
+}
+
+// A refusal counts only if nothing else is to come: the next round at another target, or the end of a rest.
+func TestARefusalOfOneGuardStopsNoOther(t *testing.T) {
+	t.Run("for good", func(t *testing.T) {
+		for _, refused := range []string{"a", "b"} {
+			l, gates := guarded(t, "ab")
+			gates[refused].err = retry.Stop(errors.New("no quota"))
+			well := map[string]string{"a": "b", "b": "a"}[refused]
+			l.answer(well, errDown, nil)
+			if err := l.call(well + "@0s " + well + "@100ms"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("for long", func(t *testing.T) {
+		l, gates := guarded(t, "ab")
+		gates["b"].err = retry.After(errors.New("full"), 30*time.Second)
+		l.answer("a", errDown, nil)
+		if err := l.callBefore(10*time.Second, "a@0s a@100ms"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("and a rest", func(t *testing.T) {
+		l, gates := guarded(t, "ab")
+		_ = l.call("a@0s") // from now on a knows the clock
+		l.target("a").Hold(time.Second)
+		gates["b"].err = retry.Stop(errors.New("no quota"))
+		if err := l.call("a@1s"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a limit", func(t *testing.T) {
+		l := newLab(t, "ab")
+		l.timed, l.policy.MaxAttempts, l.set.Failures = true, 4, 100
+		full := &limit.Limit{Max: 1}
+		if _, err := full.Enter(t.Context(), retry.Entry{}); err != nil {
+			t.Fatal(err)
+		}
+		l.target("b").Guards = []retry.Guard{full}
+		l.answer("a", errDown)
+		_ = l.call("a@0s a@100ms a@300ms a@700ms")
+	})
+}
+
+// waker has attempts wait for a place, and knows not for how long.
+type waker struct {
+	mu   sync.Mutex
+	wait chan struct{} // nil: there is room
+}
+
+func (g *waker) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return retry.Pass{Wake: g.wait, Again: g.wait != nil}, nil
+}
+
+func (*waker) Leave(retry.Pass, retry.Exit) {}
+
+func (g *waker) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.wait)
+	g.wait = nil
+}
+
+// A turn of which nobody knows when it comes is waited for if all else is too late.
+func TestAnUnknownTurnBeforeARestThatIsTooLong(t *testing.T) {
+	l := newLab(t, "ab")
+	l.timed = true
+	g := &waker{wait: make(chan struct{})}
+	l.target("a").Guards = []retry.Guard{g}
+	l.answer("b", told(time.Minute), nil)
+	l.clock.AfterFunc(10*time.Millisecond, g.open)
+	if err := l.callBefore(30*time.Second, "b@0s a@10ms"); err != nil {
+		t.Error(err)
 	}
 }

@@ -370,9 +370,6 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 
 	// None admits it. What comes first?
 	until, late, spread := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64), time.Duration(0)
-	if busy {
-		until = time.Millisecond
-	}
 	round := false
 	for i := range r.places {
 		t := &r.places[i]
@@ -402,7 +399,9 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		}
 	}
 	switch {
-	case turn >= 0 && turnIn <= until:
+	case busy: // the round goes on
+		return retry.Pass{Wait: time.Millisecond, Again: true}, nil
+	case turn >= 0 && (turnIn <= until || until >= e.Patience): // nobody may know when a turn comes
 		t := order[turn]
 		r.now, r.forced = t.index, turn >= frees || r.stays
 		pass, err := r.ask(ctx, e)
@@ -410,7 +409,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 			return retry.Pass{Again: true}, nil
 		}
 		return pass, err
-	case refusal != nil && turn < 0:
+	case refusal != nil && turn < 0 && until == math.MaxInt64:
 		r.found.Class = retry.Unprocessed
 		return retry.Pass{}, refusal
 	case until < math.MaxInt64:

@@ -178,6 +178,9 @@ func (s *state) hold(d time.Duration) {
 	s.clock = readings.Clock(s.clock)
 	now := s.clock.Now()
 	if d > 0 {
+		if !s.kept { // a preference is no rest
+			s.asked = time.Time{}
+		}
 		s.ask(now, d, d, true)
 		return
 	}
