@@ -155,17 +155,18 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 		if fetches.IsClientClosed() {
 			return kgo.ErrClientClosed
 		}
+		// Also if ctx has ended meanwhile: a partition without a worker has no place to go back to.
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if len(p.Records) > 0 {
+				h.worker(ctx, place{cl, p.Topic, p.Partition}, p.Records[0]).add(p.Records)
+			}
+		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		failed := fetches.NumRecords() == 0
 		fetches.EachError(func(topic string, partition int32, err error) {
 			h.report(fmt.Errorf("retrykafka: fetch of %s/%d: %w", topic, partition, err))
-		})
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if len(p.Records) > 0 {
-				h.worker(ctx, place{cl, p.Topic, p.Partition}, p.Records[0]).add(p.Records)
-			}
 		})
 		cl.AllowRebalance()
 		if failed && !pause(ctx, time.Second/10) {

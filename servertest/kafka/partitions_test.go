@@ -462,6 +462,35 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
+// A Run that ends as its poll returns the first records of a partition leaves them to the next one.
+func TestRunEndsWhileItPolls(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		c.publish("a")
+		l := newLog()
+		h := &retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: handler(l)}
+		ctx, cancel := context.WithCancel(t.Context())
+		cl := c.client(append(h.Options("in"), kgo.ConsumerGroup("g"), kgo.WithHooks(atPoll(cancel)))...)
+		defer cl.CloseAllowingRebalance()
+		if err := h.Run(ctx, cl); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v, want the context's cause", err)
+		}
+		c.publish("b")
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_ = h.Run(ctx, cl)
+		l.want(t, "0s a", "0s b")
+	})
+}
+
+// atPoll is called when a poll returns a record.
+type atPoll func()
+
+func (f atPoll) OnFetchRecordUnbuffered(_ *kgo.Record, polled bool) {
+	if polled {
+		f()
+	}
+}
+
 // A shutdown cancels handlers and commits, within a second with a broker and five without.
 func TestShutdown(t *testing.T) {
 	for name, tt := range map[string]struct {
