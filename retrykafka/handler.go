@@ -136,7 +136,7 @@ func (h *Handler) lost(_ context.Context, cl *kgo.Client, parts map[string][]int
 // Run calls Check and returns its error. Then it consumes until ctx ends, and returns the cause, or
 // until cl is closed, and returns [kgo.ErrClientClosed]. Before it returns, running handlers are
 // canceled, and what has succeeded is committed. That takes as long as handlers run, and five seconds
-// more if no broker answers.
+// more if no broker answers. A deadline of ctx ends Run in the same way, and handlers do not see it before.
 //
 // Run may be called again with the same client. Close the client by
 // [kgo.Client.CloseAllowingRebalance]: Close hangs while Run polls.
@@ -144,6 +144,8 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 	if err := h.Check(ctx, cl); err != nil {
 		return err
 	}
+	ctx, stop := withoutDeadline(ctx)
+	defer stop()
 	defer cl.AllowRebalance()
 	defer func() {
 		at := h.end(cl, nil)
@@ -173,6 +175,14 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// withoutDeadline returns a context that ends with ctx, and does not say when. A run of package retry
+// ends at once if its next wait is beyond the deadline. What cannot be written waits until the end.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return until, func() { stop(); cancel(nil) }
 }
 
 // worker returns the worker of a place. If there is none it starts one, at a record.

@@ -473,6 +473,40 @@ func TestWhatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
+// So does a Run whose context has a deadline, until then.
+func TestADeadlineOfRun(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault kfake.Fault
+		runs  int // before the deadline
+	}{
+		"copy": {kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "w1", Err: kerr.TopicAuthorizationFailed}, 1},
+		"note": {kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.InvalidCommitOffsetSize}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, three, func(t *testing.T, c *cluster) {
+				tt.fault.Count = 1000
+				broken := c.Fault(tt.fault)
+				c.publish("bad")
+				l := newLog()
+				h := &retrykafka.Handler{Policy: exact(10*time.Second, 50), Waits: waits, Dead: "dead", Handle: handler(l)}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				cl := c.client(append(h.Options("in"), kgo.ConsumerGroup("g"))...)
+				defer cl.CloseAllowingRebalance()
+				if err := h.Run(ctx, cl); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Run() = %v, want the context's cause", err)
+				}
+				if n := l.count("bad"); n != tt.runs {
+					t.Errorf("it ran %d times, want %d", n, tt.runs)
+				}
+				if n := broken.Hits(); n < 8 || n > 30 {
+					t.Errorf("%d requests failed in 30 seconds, want one in some seconds", n)
+				}
+			})
+		})
+	}
+}
+
 // A fetch that fails is told, and does not spin.
 func TestFetchErrorsAreTold(t *testing.T) {
 	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
