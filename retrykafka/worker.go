@@ -173,6 +173,7 @@ func (w *worker) deliver(d delivery) {
 	defer turn(errNoNews) // if nothing else was said
 	w.note.starts, w.note.due = w.note.starts+1, time.Time{}
 	if (w.careful > 0 || w.note.starts > 1) && w.store(w.ctx) != nil {
+		w.note.starts-- // it has not started, which the last commit may say yet
 		return
 	}
 	handling := false

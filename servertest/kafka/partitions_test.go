@@ -399,6 +399,30 @@ func TestNothingStartsBeforeItsNote(t *testing.T) {
 	})
 }
 
+// A note that could not be written before an orderly end is no start.
+func TestANoteThatFailsIsNoStart(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		c.publish("a")
+		l := newLog()
+		broken := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
+		h := &retrykafka.Handler{Policy: exact(time.Minute, 1), Dead: "dead", Handle: handler(l)}
+		x := c.consume(h)
+		time.Sleep(20 * time.Second)
+		x.cancel()
+		broken.Remove() // for the last commit
+		x.stop()
+		if at := c.committed("in"); !strings.HasPrefix(at.Metadata, "retry ended 0 0 ") {
+			t.Errorf("%q is committed, want no start", at.Metadata)
+		}
+		x = c.consume(h)
+		l.wait(t, 1)
+		x.stop()
+		if n := c.stored("dead"); n != 0 || l.count("a") != 1 {
+			t.Errorf("it ran %d times, with %d dead letters, want once and none", l.count("a"), n)
+		}
+	})
+}
+
 // A handler that ignores its context delays the rebalance, and its record is done once.
 func TestARebalanceWaitsForHandlers(t *testing.T) {
 	bubble(t, 2, plain, func(t *testing.T, c *cluster) {
