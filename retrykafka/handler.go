@@ -29,7 +29,8 @@ type Handler struct {
 
 	// Handle does the record's work, and returns nil for a success. At each delivery it gets the
 	// record as it was published: with its own topic, partition, offset, timestamp and headers,
-	// also if it comes from a wait topic. The headers that this package writes are removed. It is
+	// also if it comes from a wait topic. The headers that this package writes are removed. Handle may
+	// change the record, or produce it elsewhere, but not the bytes of key, value and headers. It is
 	// called concurrently for different partitions, and one by one for each, and may be called more
 	// than once for a record. Its context ends with that of Run, when the partition goes to another
 	// client, and with Policy.AttemptTimeout.

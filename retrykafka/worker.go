@@ -3,6 +3,7 @@ package retrykafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -176,12 +177,14 @@ func (w *worker) deliver(d delivery) {
 		w.note.starts-- // it has not started, which the last commit may say yet
 		return
 	}
+	given := *d.record // its user may change it, as a producer does
+	given.Headers = slices.Clone(given.Headers)
 	handling := false
 	m := retryqueue.Delivery{Number: d.number + w.note.starts - 1, Stored: d.record.Timestamp}
-	_ = m.Handle(w.contextOf(d.record), w.handler.Policy,
+	_ = m.Handle(w.contextOf(&given), w.handler.Policy,
 		func(ctx context.Context) error {
 			handling = true
-			err := w.handler.Handle(ctx, d.record)
+			err := w.handler.Handle(ctx, &given)
 			handling = false
 			if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the partition goes, or the process
 				turn(errNoNews)

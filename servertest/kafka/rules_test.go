@@ -115,6 +115,48 @@ func TestHandleGetsTheRecordAsItWasPublished(t *testing.T) {
 	}
 }
 
+// Handle may change its record and produce it elsewhere.
+func TestAHandlerThatForwardsItsRecord(t *testing.T) {
+	for _, ws := range [][]retrykafka.Wait{nil, waits} {
+		bubble(t, 1, append([]string{"out"}, three...), func(t *testing.T, c *cluster) {
+			out := c.client()
+			defer out.Close()
+			for range 50 {
+				c.produce(out, &kgo.Record{Topic: "out"})
+			}
+			c.produce(out, &kgo.Record{Topic: "in", Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}}})
+			c.produce(out, &kgo.Record{Topic: "in", Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}}})
+			l := newLog()
+			x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: ws, Dead: "dead", Handle: func(ctx context.Context, r *kgo.Record) error {
+				l.add("%v %s/%d %s", time.Since(l.begun).Round(time.Second), r.Topic, r.Offset, r.Headers)
+				first := r.Offset == 0
+				r.Headers[0].Value = []byte("2")
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: "b"})
+				r.Topic, r.Key = "out", []byte("key")
+				if err := out.ProduceSync(ctx, r).FirstErr(); err != nil || !first {
+					return err
+				}
+				return errDown
+			}})
+			l.wait(t, 4)
+			time.Sleep(time.Second)
+			x.stop()
+			want := []string{"0s in/0 [{a 1}]", "1m0s in/0 [{a 1}]", "2m0s in/0 [{a 1}]", "2m0s in/1 [{a 1}]"}
+			if ws != nil {
+				want = []string{"0s in/0 [{a 1}]", "0s in/1 [{a 1}]", "1m0s in/0 [{a 1}]", "2m0s in/0 [{a 1}]"}
+			}
+			l.want(t, want...)
+			if at := c.committed("in"); at.Offset != 2 {
+				t.Errorf("offset %d is committed, want 2", at.Offset)
+			}
+			dead := c.records("dead")
+			if len(dead) != 1 || header(dead[0], "retry-origin") != "in/0/0" || header(dead[0], "a") != "1" || dead[0].Key != nil {
+				t.Errorf("the dead letters are %v, want one as it was published", dead)
+			}
+		})
+	}
+}
+
 func header(r *kgo.Record, key string) string {
 	for _, h := range r.Headers {
 		if h.Key == key {
