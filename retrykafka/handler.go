@@ -24,7 +24,8 @@ type Handler struct {
 	// Context returns the context of a delivery, before Hooks.Start and Handle get it. It must be
 	// derived from ctx, which ends with that of Run and with the assignment of the partition. So a
 	// delivery can be a part of the trace that the record was published in. Nil, and a Context
-	// that returns nil, mean ctx. It is called concurrently.
+	// that returns nil, mean ctx. It is not called for a record that is dead without another run of
+	// Handle: such a one may have ended its process in Context. It is called concurrently.
 	Context func(ctx context.Context, r *kgo.Record) context.Context
 
 	// Handle does the record's work, and returns nil for a success. At each delivery it gets the

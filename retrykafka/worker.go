@@ -181,7 +181,11 @@ func (w *worker) deliver(d delivery) {
 	given.Headers = slices.Clone(given.Headers)
 	handling := false
 	m := retryqueue.Delivery{Number: d.number + w.note.starts - 1, Stored: d.record.Timestamp}
-	_ = m.Handle(w.contextOf(&given), w.handler.Policy,
+	ctx := w.ctx
+	if _, runs := m.Before(w.handler.Policy); runs { // else it may be one that ends its process in Context
+		ctx = w.contextOf(&given)
+	}
+	_ = m.Handle(ctx, w.handler.Policy,
 		func(ctx context.Context) error {
 			handling = true
 			err := w.handler.Handle(ctx, &given)

@@ -164,43 +164,52 @@ func TestACrashRepeatsAHundredRecords(t *testing.T) {
 	})
 }
 
-// A record that ends its process is dead after MaxAttempts starts, one more at most. The next
-// consumer, whose start is careful, does not run it.
+// A record that ends its process is dead after MaxAttempts starts, one more at most, also if it does so
+// in Context. The next consumer, whose start is careful, does not run it.
 func TestARecordThatEndsItsProcess(t *testing.T) {
-	for _, ws := range [][]retrykafka.Wait{nil, waits} {
-		bubble(t, 1, three, func(t *testing.T, c *cluster) {
-			const attempts = 4
-			c.fill(1, 200)
-			l := newLog()
-			for life := range attempts + 3 {
-				var gone atomic.Bool
-				x := c.consumeUntil(&gone, &retrykafka.Handler{Policy: exact(time.Minute, attempts), Waits: ws, Dead: "dead", Handle: func(ctx context.Context, r *kgo.Record) error {
-					if text(r) == "0/150" {
-						gone.Store(true) // as kill -9 does it
-						l.add("killed")
-						<-ctx.Done()
-						return ctx.Err()
-					}
-					return nil
-				}}, kgo.SessionTimeout(6*time.Second))
-				time.Sleep(time.Minute)
-				if !gone.Load() {
-					if life < attempts {
-						t.Fatalf("it is dead after %d starts, want %d", life, attempts)
-					}
-					break
-				}
-				x.kill()
-			}
-			if n := len(l.all()); n != attempts && n != attempts+1 {
-				t.Errorf("it started %d times, want %d, or one more", n, attempts)
-			}
-			dead := c.records("dead")
-			if len(dead) != 1 || !strings.Contains(header(dead[0], "retry-error"), retryqueue.ErrCrashed.Error()) || text(dead[0]) != "0/150" {
-				t.Errorf("the dead letters are %v, want that record, with ErrCrashed", dead)
-			}
-		})
+	for _, where := range []string{"Handle", "Context"} {
+		for _, ws := range [][]retrykafka.Wait{nil, waits} {
+			t.Run(fmt.Sprintf("in %s with %d waits", where, len(ws)), func(t *testing.T) { endsItsProcess(t, where, ws) })
+		}
 	}
+}
+
+func endsItsProcess(t *testing.T, where string, ws []retrykafka.Wait) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		const attempts = 4
+		c.fill(1, 200)
+		l := newLog()
+		for life := range attempts + 3 {
+			var gone atomic.Bool
+			in := func(ctx context.Context, place string, r *kgo.Record) error {
+				if text(r) == "0/150" && place == where {
+					gone.Store(true) // as kill -9 does it
+					l.add("killed")
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+			x := c.consumeUntil(&gone, &retrykafka.Handler{Policy: exact(time.Minute, attempts), Waits: ws, Dead: "dead",
+				Context: func(ctx context.Context, r *kgo.Record) context.Context { _ = in(ctx, "Context", r); return ctx },
+				Handle:  func(ctx context.Context, r *kgo.Record) error { return in(ctx, "Handle", r) },
+			}, kgo.SessionTimeout(6*time.Second))
+			time.Sleep(time.Minute)
+			if !gone.Load() {
+				if life < attempts {
+					t.Fatalf("it is dead after %d starts, want %d", life, attempts)
+				}
+				break
+			}
+			x.kill()
+		}
+		if n := len(l.all()); n != attempts && n != attempts+1 {
+			t.Errorf("it started %d times, want %d, or one more", n, attempts)
+		}
+		dead := c.records("dead")
+		if len(dead) != 1 || !strings.Contains(header(dead[0], "retry-error"), retryqueue.ErrCrashed.Error()) || text(dead[0]) != "0/150" {
+			t.Errorf("the dead letters are %v, want that record, with ErrCrashed", dead)
+		}
+	})
 }
 
 // The first start after an assignment is noted before it, and each of a record that has waited in its
