@@ -197,7 +197,8 @@ func (w *worker) deliver(d delivery) {
 			return err
 		},
 		func(ctx context.Context, decided retryqueue.Decision) error {
-			if handling { // people must see the panic, also if nothing can be written
+			ctx = context.WithoutCancel(ctx) // what was decided does not end with a context of Handler.Context
+			if handling {                    // people must see the panic, also if nothing can be written
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, patience)
 				defer cancel()
@@ -225,7 +226,7 @@ func (w *worker) settle(ctx context.Context, d delivery, decided retryqueue.Deci
 		if w.ctx.Err() == nil { // a context of Handler.Context or Hooks.Start has ended: not at once again
 			w.note.due = time.Now().Add(time.Second)
 		}
-		return context.Cause(ctx)
+		return nil
 	case retryqueue.Retry:
 		if decided.Uncounted {
 			w.note.starts--

@@ -549,6 +549,44 @@ func TestADeadlineOfRun(t *testing.T) {
 	}
 }
 
+// A deadline of Handler.Context is Handle's. What was decided is written after it too, and the record does
+// not run again meanwhile.
+func TestADeadlineOfContext(t *testing.T) {
+	for name, tt := range map[string]struct {
+		topic    string // which cannot be written
+		attempts int
+	}{
+		"copy":        {"w1", 2},
+		"dead letter": {"dead", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, three, func(t *testing.T, c *cluster) {
+				c.publish("bad")
+				l := newLog()
+				broken := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: tt.topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+				x := c.consume(&retrykafka.Handler{Policy: exact(10*time.Second, tt.attempts), Waits: waits, Dead: "dead",
+					Context: func(ctx context.Context, r *kgo.Record) context.Context {
+						ctx, cancel := context.WithTimeout(ctx, time.Second)
+						context.AfterFunc(ctx, cancel)
+						return ctx
+					},
+					Handle: handler(l)})
+				time.Sleep(9 * time.Second)
+				l.want(t, "0s bad")
+				broken.Remove()
+				time.Sleep(time.Minute)
+				x.stop()
+				if n := l.count("bad"); n != tt.attempts {
+					t.Errorf("it ran %d times, want %d", n, tt.attempts)
+				}
+				if dead := c.records("dead"); len(dead) != 1 || !strings.HasSuffix(header(dead[0], "retry-error"), errDown.Error()) {
+					t.Errorf("the dead letters are %v, want one with the error of Handle", dead)
+				}
+			})
+		})
+	}
+}
+
 // A fetch that fails is told, and does not spin.
 func TestFetchErrorsAreTold(t *testing.T) {
 	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
