@@ -147,9 +147,12 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 		return err
 	}
 	ctx, stop := withoutDeadline(ctx)
-	defer stop()
 	defer cl.AllowRebalance()
 	defer func() {
+		// A rebalance waits for the workers that it finds, so it must not come between: a poll holds
+		// it up until AllowRebalance, or waits for one that goes on. This one returns no records.
+		stop()
+		cl.PollFetches(ctx)
 		at := h.end(cl, nil)
 		h.commit(context.WithoutCancel(ctx), cl, at)
 		h.rewind(cl, at)

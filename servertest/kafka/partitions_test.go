@@ -455,6 +455,37 @@ func TestARebalanceWaitsForHandlers(t *testing.T) {
 	})
 }
 
+// It does so too while Run ends, also in the pause that Run makes after a poll without records, in which
+// it does not hold up rebalances.
+func TestARebalanceWaitsForTheEndOfRun(t *testing.T) {
+	for name, opts := range map[string][]kgo.Opt{
+		"cooperative": nil, "eager": {kgo.Balancers(kgo.RangeBalancer())}, "by the brokers": {kgo.ServerSideBalancer()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 4, plain, func(t *testing.T, c *cluster) {
+				c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "in", Partitions: []int32{3}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+				c.fill(3, 1)
+				l := newLog()
+				h := &retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: func(_ context.Context, r *kgo.Record) error {
+					l.add("begin %s", text(r))
+					time.Sleep(20 * time.Second)
+					l.add("end %s", text(r))
+					return nil
+				}}
+				first := c.consume(h, opts...)
+				l.wait(t, 3)
+				time.Sleep(2 * time.Second)
+				first.cancel()
+				c.consume(h, opts...)
+				time.Sleep(2 * time.Minute)
+				if n := len(l.all()); n != 6 {
+					t.Errorf("it happened\n\t%s\nwant each record once", strings.Join(l.all(), "\n\t"))
+				}
+			})
+		})
+	}
+}
+
 // Run may be called again with the same client, and nothing that had arrived is lost.
 func TestRunAgain(t *testing.T) {
 	for _, ws := range [][]retrykafka.Wait{nil, waits} {
