@@ -138,7 +138,8 @@ func (h *Handler) lost(_ context.Context, cl *kgo.Client, parts map[string][]int
 // Run calls Check and returns its error. Then it consumes until ctx ends, and returns the cause, or
 // until cl is closed, and returns [kgo.ErrClientClosed]. Before it returns, running handlers are
 // canceled, and what has succeeded is committed. That takes as long as handlers run, and five seconds
-// more if no broker answers. A deadline of ctx ends Run in the same way, and handlers do not see it before.
+// more if no broker answers. A deadline of ctx ends Run in the same way. The contexts of handlers do
+// not have it.
 //
 // Run may be called again with the same client. Close the client by
 // [kgo.Client.CloseAllowingRebalance]: Close hangs while Run polls.

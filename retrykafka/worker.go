@@ -174,10 +174,10 @@ func (w *worker) deliver(d delivery) {
 	defer turn(errNoNews) // if nothing else was said
 	w.note.starts, w.note.due = w.note.starts+1, time.Time{}
 	if (w.careful > 0 || w.note.starts > 1) && w.store(w.ctx) != nil {
-		w.note.starts-- // it has not started, which the last commit may say yet
+		w.note.starts-- // it has not started, and the last commit must not say so
 		return
 	}
-	given := *d.record // its user may change it, as a producer does
+	given := *d.record // Handle may change it, as a producer does
 	given.Headers = slices.Clone(given.Headers)
 	handling := false
 	m := retryqueue.Delivery{Number: d.number + w.note.starts - 1, Stored: d.record.Timestamp}
