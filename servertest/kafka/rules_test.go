@@ -42,6 +42,7 @@ func TestARecordThatWaitsBlocksNoOther(t *testing.T) {
 		c.publish("a", "bad", "b")
 		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: waits, Dead: "dead", Handle: handler(l)})
 		l.wait(t, 5)
+		time.Sleep(time.Second) // for its dead letter
 		x.stop()
 		l.want(t, "0s a", "0s bad", "0s b", "1m0s bad", "2m0s bad")
 		if n := c.stored("dead"); n != 1 {
@@ -104,6 +105,7 @@ func TestHandleGetsTheRecordAsItWasPublished(t *testing.T) {
 				return errDown
 			}})
 			l.wait(t, 3)
+			time.Sleep(time.Second) // for its dead letter
 			x.stop()
 			const want = `in/1/1 at 1000000000007: key "k", headers [{"b" "1"} {"a" ""} {"b" "2"} {"retry-count" "9"}]`
 			l.want(t, want, want, want)
