@@ -11,6 +11,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrynats"
+	"github.com/goretry/retry/retryqueue"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -56,6 +57,27 @@ func TestContextComesBeforeStart(t *testing.T) {
 		}
 		clear(seen)
 	}
+}
+
+// A message that ends its process in Context is dead after the last delivery that the policy allows.
+func TestContextIsNotCalledForADeadMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var why *retry.Error
+		h := &retrynats.Handler{
+			Policy:  retry.Policy{MaxAttempts: 3},
+			Context: func(context.Context, jetstream.Msg) context.Context { t.Error("Context is called"); return nil },
+			Handle:  func(context.Context, jetstream.Msg) error { t.Error("Handle is called"); return nil },
+			Dead:    func(_ context.Context, _ jetstream.Msg, e *retry.Error) error { why = e; return nil },
+		}
+		q := newFakeQueue(&journal{})
+		stop := q.consume(t, h)
+		q.give(&fakeMsg{j: q.j, deliveries: 4})
+		synctest.Wait()
+		stop()
+		if !errors.Is(why, retryqueue.ErrCrashed) {
+			t.Errorf("the dead letter says %v, want a crash", why)
+		}
+	})
 }
 
 // A context of the user's own that has ended is no shutdown: nobody waits for one, and

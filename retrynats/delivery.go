@@ -52,7 +52,11 @@ func (s *subscription) deliver(msg jetstream.Msg, turn func(id string, err error
 			s.flush()
 		}
 	}()
-	_ = m.Handle(s.contextOf(msg), s.handler.Policy,
+	ctx := s.ctx
+	if _, runs := m.Before(s.handler.Policy); runs { // else it may be one that ends its process in Context
+		ctx = s.contextOf(msg)
+	}
+	_ = m.Handle(ctx, s.handler.Policy,
 		func(ctx context.Context) error {
 			handling = true
 			err := s.handler.Handle(ctx, msg)

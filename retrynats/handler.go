@@ -26,7 +26,8 @@ type Handler struct {
 	// Context returns the context of a delivery, before Hooks.Start and Handle get it. It
 	// must be derived from ctx, which is that of Consume. So a delivery can be a part of
 	// the trace that the message was published in: examples/queues shows how. Nil, and a
-	// Context that returns nil, mean ctx. It is called concurrently.
+	// Context that returns nil, mean ctx. It is not called for a message that is dead without another
+	// run of Handle: such a one may have ended its process in Context. It is called concurrently.
 	Context func(ctx context.Context, msg jetstream.Msg) context.Context
 
 	// Handle does the message's work. Its context ends with that of Consume and with
