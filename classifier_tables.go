@@ -59,7 +59,7 @@ func factsOfSentinel(err error) facts {
 			return facts(sentinels[i].class)
 		}
 	}
-	switch text := err.Error(); text {
+	switch text := err.Error(); text { // as the table of texts would, in a quarter of the time
 	case "sql: no rows in result set", "sql: transaction has already been committed or rolled back",
 		"sql: connection is already closed": // a *sql.Conn that has lost its connection never gets another
 		return facts(Permanent)

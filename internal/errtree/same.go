@@ -13,6 +13,12 @@ type ID struct{ kind, value unsafe.Pointer }
 // IDOf returns the ID of err.
 func IDOf(err error) ID { return *(*ID)(unsafe.Pointer(&err)) } // the two words of an interface
 
+// Kind returns a number that errors of the same type have, and no others: 0 of no error.
+func (id ID) Kind() uintptr { return uintptr(id.kind) }
+
+// Value returns what an error of a pointer's type points to.
+func (id ID) Value() unsafe.Pointer { return id.value }
+
 // same reports whether a and b are one error: the same variable, or equal values, as a
 // method that returns a part of a slice makes them. It goes no deeper than a few values,
 // below which they count as equal.

@@ -1,12 +1,14 @@
 // Package neterr knows the errors of packages net and net/url without importing them, by the paths and
-// names of their types. These packages would add half a megabyte to a program that has no network, and link it
-// to the system's C library.
+// names of their types. These packages would add 160 KiB to a program that has no network, and link it to the
+// system's C library.
 package neterr
 
 import (
 	"reflect"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // Kind says which error of these packages an error is.
@@ -19,11 +21,11 @@ const (
 	DNS               // a *net.DNSError
 )
 
-// A type is remembered by the table of its methods, once it was met: names take longer to compare than all else.
+// A type is remembered by its number in package errtree, once it was met: names take longer to compare than all else.
 var (
-	tables [DNS + 1]atomic.Uintptr // of the kinds
-	others [64]atomic.Uintptr      // of types that are none of these, each at a place that follows from it
-	fields [DNS + 1]offsets        // written before tables
+	types  [DNS + 1]atomic.Uintptr // of the kinds
+	others [64]atomic.Uintptr      // that are none of these, each at a place that follows from it
+	fields [DNS + 1]offsets        // written before types
 )
 
 // offsets are those of the fields Op and Err, and of those that a Condition is for.
@@ -32,38 +34,28 @@ type offsets struct {
 	conditions [3]atomic.Uintptr
 }
 
-// words are those of an error in memory: the table of its type's methods, which no other type has, and its value, or a
-// pointer to that.
-type words struct {
-	table uintptr
-	value unsafe.Pointer
-}
-
-func wordsOf(err error) words { return *(*words)(unsafe.Pointer(&err)) }
-
 // Of returns the kind of err, which may be nil, or a nil pointer.
 func Of(err error) Kind {
-	table := wordsOf(err).table
-	switch table {
-	case others[place(table)].Load(), 0:
+	t := errtree.IDOf(err).Kind()
+	switch t {
+	case others[place(t)].Load(), 0:
 		return Other
-	case tables[URL].Load():
+	case types[URL].Load():
 		return URL
-	case tables[Op].Load():
+	case types[Op].Load():
 		return Op
-	case tables[DNS].Load():
+	case types[DNS].Load():
 		return DNS
 	}
-	return meet(err, table)
+	return meet(reflect.TypeOf(err), t)
 }
 
-func place(table uintptr) uintptr { return table / 32 % uintptr(len(others)) }
+func place(t uintptr) uintptr { return t / 32 % uintptr(len(others)) }
 
-// meet returns the kind of an error by the name of its type, and remembers it.
+// meet returns the kind of errors of type t by its name, and remembers it.
 //
 //go:noinline
-func meet(err error, table uintptr) Kind {
-	t := reflect.TypeOf(err)
+func meet(t reflect.Type, number uintptr) Kind {
 	k := Other
 	if t.Kind() == reflect.Pointer {
 		switch t.Elem().PkgPath() + "." + t.Elem().Name() {
@@ -76,7 +68,7 @@ func meet(err error, table uintptr) Kind {
 		}
 	}
 	if k == Other {
-		others[place(table)].Store(table)
+		others[place(number)].Store(number)
 		return k
 	}
 	at := &fields[k]
@@ -88,13 +80,13 @@ func meet(err error, table uintptr) Kind {
 			offset.Store(f.Offset)
 		}
 	}
-	tables[k].Store(table)
+	types[k].Store(number)
 	return k
 }
 
 // Inner returns the error in one of kind [URL] or [Op]: nil if it has none, or is a nil pointer.
 func (k Kind) Inner(err error) error {
-	value := wordsOf(err).value
+	value := errtree.IDOf(err).Value()
 	if value == nil {
 		return nil
 	}
@@ -103,7 +95,7 @@ func (k Kind) Inner(err error) error {
 
 // Operation returns the field Op of an error of kind [URL] or [Op], which is no nil pointer: "dial", "Get".
 func (k Kind) Operation(err error) string {
-	return *(*string)(unsafe.Add(wordsOf(err).value, fields[k].op.Load()))
+	return *(*string)(unsafe.Add(errtree.IDOf(err).Value(), fields[k].op.Load()))
 }
 
 // A Condition is one that an error of kind [DNS] may say.
@@ -117,5 +109,5 @@ const (
 
 // Says reports whether an error of kind [DNS], which is no nil pointer, says that.
 func Says(err error, c Condition) bool {
-	return *(*bool)(unsafe.Add(wordsOf(err).value, fields[DNS].conditions[c].Load()))
+	return *(*bool)(unsafe.Add(errtree.IDOf(err).Value(), fields[DNS].conditions[c].Load()))
 }
