@@ -98,16 +98,7 @@ var clients = []client{
 		if once {
 			options.Retry = policy.RetryOptions{MaxRetries: -1}
 		}
-		p := azruntime.NewPipeline("x", "v1", azruntime.PipelineOptions{}, options)
-		req, err := azruntime.NewRequest(ctx, http.MethodGet, base)
-		if err != nil {
-			return err
-		}
-		resp, err := p.Do(req)
-		if err != nil {
-			return err
-		}
-		return azruntime.NewResponseError(resp)
+		return azcoreCall(ctx, http.MethodGet, base, options)
 	}},
 	{name: "anthropic-sdk-go", module: "github.com/anthropics/anthropic-sdk-go", off: "`option.WithMaxRetries(0)`", hears: true, statuses: map[int]retry.Class{409: transient}, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
 		options := []anthropicoption.RequestOption{anthropicoption.WithBaseURL(base), anthropicoption.WithHTTPClient(hc), anthropicoption.WithAPIKey("x")}
@@ -417,4 +408,17 @@ var clients = []client{
 		defer session.Close()
 		return last(session.AdvertisedReferencesContext(ctx))
 	}, wrong: map[string]retry.Class{"403, with a hint": permanent}, why: "a 403 is transport.ErrAuthorizationFailed, without its answer"},
+}
+
+// azcoreCall makes a call of a pipeline, whose answer is an error.
+func azcoreCall(ctx context.Context, method, base string, o *policy.ClientOptions) error {
+	req, err := azruntime.NewRequest(ctx, method, base)
+	if err != nil {
+		return err
+	}
+	resp, err := azruntime.NewPipeline("x", "v1", azruntime.PipelineOptions{}, o).Do(req)
+	if err != nil {
+		return err
+	}
+	return azruntime.NewResponseError(resp)
 }

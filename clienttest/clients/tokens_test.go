@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	azruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
@@ -160,16 +159,7 @@ func insertToken(ctx context.Context, network *pipes.Pipes, token string) error 
 // writes are a write of each client that docs/clients.md lists as one that retries on its own.
 var writes = []write{
 	web("azcore", "no", func(ctx context.Context, base string, hc *http.Client, _ string) error {
-		p := azruntime.NewPipeline("x", "v1", azruntime.PipelineOptions{}, &policy.ClientOptions{Transport: hc, Retry: policy.RetryOptions{MaxRetries: -1}})
-		req, err := azruntime.NewRequest(ctx, http.MethodPost, base)
-		if err != nil {
-			return err
-		}
-		resp, err := p.Do(req)
-		if err != nil {
-			return err
-		}
-		return azruntime.NewResponseError(resp)
+		return azcoreCall(ctx, http.MethodPost, base, &policy.ClientOptions{Transport: hc, Retry: policy.RetryOptions{MaxRetries: -1}})
 	}),
 	web("azblob", "no", func(ctx context.Context, base string, hc *http.Client, _ string) error {
 		c, err := azblob.NewClientWithNoCredential(base, &azblob.ClientOptions{ClientOptions: policy.ClientOptions{Transport: hc, Retry: policy.RetryOptions{MaxRetries: -1}}})
