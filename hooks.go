@@ -225,8 +225,8 @@ func (r *run) describe(p *Policy, err error) Attempt {
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil: at DEBUG each
 // attempt with the wait that follows it, and each wait for a guard or refusal by one. A run that
-// gives up is logged at WARN; at INFO if the error is [Permanent], which is an answer and not an
-// outage; at DEBUG if the caller canceled.
+// gives up is logged at WARN; at INFO if the error is [Permanent], which is often one caller's
+// mistake; at DEBUG if the caller canceled. A success and an answer are not logged.
 //
 // Since a run may fail for long without giving up, as in [Supervise], its attempts 16, 32, 64 and
 // so on are logged at WARN, if they failed and another one follows after a wait. A value that

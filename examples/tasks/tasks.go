@@ -101,14 +101,10 @@ var replicas = failover.Set[string]{Targets: []*failover.Target[string]{
 	{Name: "us", Value: "https://us.example.com/user"},
 }}
 
-func getFrom(ctx context.Context, replicas *failover.Set[string]) (User, error) {
+func getFrom(ctx context.Context, fetch func(ctx context.Context, url string) (User, error)) (User, error) {
 	policy := retry.Policy{Name: "get-user", MaxAttempts: 4, AttemptTimeout: 2 * time.Second}
-	return failover.Do(ctx, policy, replicas, func(ctx context.Context, t *failover.Target[string]) (User, error) {
-		req, err := http.NewRequestWithContext(ctx, "GET", t.Value, nil)
-		if err != nil {
-			return User{}, err
-		}
-		return retryhttp.Once[User](ctx, policy, http.DefaultClient, req)
+	return failover.Do(ctx, policy, &replicas, func(ctx context.Context, t *failover.Target[string]) (User, error) {
+		return fetch(ctx, t.Value)
 	})
 }
 
@@ -184,12 +180,18 @@ type Message struct {
 	Return     func(time.Duration) error
 }
 
-// Log and trace.
+// Log.
 
-func observed(logger *slog.Logger) retry.Policy {
+func logged(logger *slog.Logger) retry.Policy {
+	return retry.Policy{Name: "get-user", Hooks: retry.SlogHooks(logger)}
+}
+
+// Trace.
+
+func traced(logger *slog.Logger) retry.Policy {
 	return retry.Policy{
 		Name:  "get-user",
-		Hooks: retry.JoinHooks(retry.SlogHooks(logger), otelretry.Hooks()),
+		Hooks: retry.JoinHooks(otelretry.Hooks(), retry.SlogHooks(logger)),
 	}
 }
 
@@ -214,22 +216,17 @@ func work(ctx context.Context, connect func(context.Context) error) error {
 
 // LLM.
 
-func newModel() *http.Client {
-	return &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{
-		Name:           "complete",
-		MaxAttempts:    5,
-		AttemptTimeout: time.Minute,
-		MaxRetryAfter:  time.Minute,
-		Budget:         &retry.EarnedBudget{},
-		Guards:         []retry.Guard{&pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}},
-	}}}
-}
+var model = &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{
+	Name: "complete", MaxAttempts: 5, AttemptTimeout: time.Minute, MaxRetryAfter: time.Minute,
+	Budget: &retry.EarnedBudget{},
+	Guards: []retry.Guard{&pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}},
+}}}
 
-func complete(ctx context.Context, client *http.Client, url, prompt string) (*http.Response, error) {
+func complete(ctx context.Context, url, prompt string) (*http.Response, error) {
 	ctx = retryhttp.Idempotent(ctx, true) // one that runs twice costs twice, and does nothing else
 	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(prompt))
 	if err != nil {
 		return nil, err
 	}
-	return client.Do(req)
+	return model.Do(req)
 }

@@ -16,12 +16,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	_ "modernc.org/sqlite"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/breaker"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -72,12 +76,19 @@ func TestHTTP(t *testing.T) {
 	down, asked := server(t, "", 503, 503, 503)
 	url, requests = server(t, `{"Name": "Ada"}`)
 	replicas.Targets[0].Value, replicas.Targets[1].Value = down, url
-	if user, err := getFrom(t.Context(), &replicas); err != nil || user.Name != "Ada" || asked.Load() != 1 || requests.Load() != 1 {
+	once := func(ctx context.Context, url string) (User, error) {
+		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+		if err != nil {
+			return User{}, err
+		}
+		return retryhttp.Once[User](ctx, retry.Policy{}, http.DefaultClient, req)
+	}
+	if user, err := getFrom(t.Context(), once); err != nil || user.Name != "Ada" || asked.Load() != 1 || requests.Load() != 1 {
 		t.Errorf("from the second replica: %v, %v after %d and %d requests", user, err, asked.Load(), requests.Load())
 	}
 
 	url, requests = server(t, "hello", 529, 500)
-	if resp, err = complete(t.Context(), newModel(), url, "Hi"); err != nil || resp.StatusCode != 200 || requests.Load() != 3 {
+	if resp, err = complete(t.Context(), url, "Hi"); err != nil || resp.StatusCode != 200 || requests.Load() != 3 {
 		t.Errorf("a completion: %v, %v after %d requests", resp, err, requests.Load())
 	}
 }
@@ -230,11 +241,18 @@ func TestQueue(t *testing.T) {
 }
 
 func TestObserved(t *testing.T) {
-	var log strings.Builder
-	p := observed(slog.New(slog.NewTextHandler(&log, nil)))
-	op, _ := failing(9, errBusy, 0)
-	if _, err := retry.Do(t.Context(), p, op); err == nil || !strings.Contains(log.String(), "gave up") {
-		t.Errorf("%v, and the log says %q", err, log.String())
+	spans := tracetest.NewInMemoryExporter()
+	before := otel.GetTracerProvider()
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans)))
+	defer otel.SetTracerProvider(before)
+	for name, with := range map[string]func(*slog.Logger) retry.Policy{"logged": logged, "traced": traced} {
+		var log strings.Builder
+		spans.Reset()
+		op, _ := failing(9, errBusy, 0)
+		_, err := retry.Do(t.Context(), with(slog.New(slog.NewTextHandler(&log, nil))), op)
+		if err == nil || !strings.Contains(log.String(), "gave up") || (len(spans.GetSpans()) >= 3) != (name == "traced") {
+			t.Errorf("%s: %v, the log says %q, and there are %d spans", name, err, log.String(), len(spans.GetSpans()))
+		}
 	}
 }
 

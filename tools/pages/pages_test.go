@@ -73,6 +73,27 @@ func TestREADME(t *testing.T) {
 	}
 }
 
+// Each of the twenty tasks has one piece of code that fits on a screen, and one link.
+func TestTasks(t *testing.T) {
+	page, err := os.ReadFile("docs/tasks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := strings.Split(string(page), "\n## ")[1:]
+	if len(tasks) != 20 {
+		t.Errorf("docs/tasks.md has %d tasks, want 20", len(tasks))
+	}
+	for _, task := range tasks {
+		name, _, _ := strings.Cut(task, "\n")
+		if code := goCode(task); len(code) != 1 || strings.Count(code[0], "\n") > 15 {
+			t.Errorf("%s: %d pieces of code, want one of at most 15 lines", name, len(code))
+		}
+		if n := len(regexp.MustCompile(`(?m)^\[.*\]\(.*\)$`).FindAllString(task, -1)); n != 1 {
+			t.Errorf("%s: %d links, want 1", name, n)
+		}
+	}
+}
+
 // Each piece of code in a guide stands, whole and but for the indentation around it, in
 // a file that tests compile.
 func TestGuides(t *testing.T) {
