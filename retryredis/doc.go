@@ -15,8 +15,8 @@
 // share it, if their Quota, Per and Burst are the same.
 //
 // An attempt costs one call of the script, which takes Redis some 20 µs, or less if several attempts of
-// a process wait. It costs two to three if a thousand processes have more calls than the quota
-// allows. A process without attempts makes none. Each process has one
+// a process wait. It costs two to three if the quota gives each process less than a turn in twenty
+// seconds. A process without attempts makes none. Each process has one
 // subscription, to a channel with the key's name. A user of Redis needs EVALSHA, EVAL, SUBSCRIBE, the
 // key and the channel, and what the script calls: TIME, HMGET, HLEN, HMSET, PEXPIRE, PUBLISH.
 //
