@@ -22,7 +22,7 @@ type check struct {
 // checks are all there are, in the order of their reports.
 func checks() []check {
 	return []check{
-		{"outerctx", "find operations that use the context around them instead of the one they are given", code.Ours, outerctx},
+		{"outerctx", "find operations that do not use the context that they are given", code.Ours, outerctx},
 		{"timeoutbody", "find values that need the context of an attempt which has ended", code.Ours, timeoutbody},
 		{"freshstate", "find budgets, guards and hedges that are made for one call", code.Ours, freshstate},
 		{"guardorder", "find limits that hold a place while the attempt waits for its turn", code.Ours, guardorder},
@@ -37,7 +37,7 @@ func checks() []check {
 		{"errorignored", "find runs whose error is ignored", code.Ours, errorignored},
 		{"compared", "find errors of a run compared with ==, or asserted", code.Ours, compared},
 		{"harness", "find tests that run the policy they gave to retrytest.New", code.Ours, harness},
-		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", code.Ours, severalcalls},
+		{"severalcalls", "find several calls in an operation whose errors are taken for proof", code.Ours, severalcalls},
 		{"freshtoken", "find writes of which each attempt has another idempotency token", code.Ours, freshtoken},
 		{"forgottendone", "find loops that leave an attempt without Done", code.Ours, forgottendone},
 		{"copied", "find copies of what has state, such as a Loop or a Limit", code.Ours, copied},
@@ -51,7 +51,7 @@ func newAnalyzer() *analysis.Analyzer {
 	a := &analysis.Analyzer{
 		Name: "retryvet",
 		Doc: "find mistakes that compile in code that retries\n\n" +
-			"Each check has a flag.",
+			"Each check has a flag, and is on unless it is false.",
 		URL:      "https://github.com/goretry/retry/blob/main/docs/vet.md",
 		Requires: []*analysis.Analyzer{inspect.Analyzer},
 	}

@@ -32,18 +32,33 @@ func parse(a *analysis.Analyzer, args []string, stderr io.Writer) (options, erro
 	fs.BoolVar(&o.diff, "diff", false, "with -fix, print the changes and leave the files as they are")
 	fs.BoolVar(&o.json, "json", false, "print the findings as JSON")
 	fs.BoolVar(&o.tests, "test", true, "look at tests, too")
-	fs.IntVar(&o.context, "c", -1, "print so many lines before and after that of each finding")
+	fs.IntVar(&o.context, "c", -1, "print the finding's line, and so many `lines` around it; -1: none")
 	a.Flags.VisitAll(func(f *flag.Flag) { fs.Var(f.Value, f.Name, f.Usage) })
 	fs.Usage = func() {
-		fmt.Fprintf(stderr, "%s\n\nUsage: %s [flags] packages\n\nFlags:\n", a.Doc, a.Name)
-		fs.PrintDefaults()
+		fmt.Fprintf(stderr, "%s\n\nUsage: %s [flags] packages, such as ./...\n\nFlags:\n", a.Doc, a.Name)
+		var checks []*flag.Flag
+		others := flag.NewFlagSet(a.Name, flag.ContinueOnError)
+		others.SetOutput(stderr)
+		fs.VisitAll(func(f *flag.Flag) {
+			if a.Flags.Lookup(f.Name) != nil {
+				checks = append(checks, f)
+			} else {
+				others.Var(f.Value, f.Name, f.Usage)
+				others.Lookup(f.Name).DefValue = f.DefValue
+			}
+		})
+		others.PrintDefaults()
+		fmt.Fprint(stderr, "\nChecks:\n")
+		for _, f := range checks {
+			fmt.Fprintf(stderr, "  -%s\n    \t%s\n", f.Name, f.Usage)
+		}
 		fmt.Fprintf(stderr, "\n%s\n", a.URL)
 	}
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
 	if o.patterns = fs.Args(); len(o.patterns) == 0 {
-		fs.Usage()
+		fmt.Fprintf(stderr, "%[1]s: name the packages to look at, such as %[1]s ./...\n%[1]s -h lists the flags\n", a.Name)
 		return o, errors.New("no packages")
 	}
 	fs.Visit(func(f *flag.Flag) {

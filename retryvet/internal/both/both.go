@@ -17,7 +17,8 @@ func Analyzer() *analysis.Analyzer {
 	a := &analysis.Analyzer{
 		Name: checks.Name,
 		Doc: "find mistakes that compile in code that retries\n\n" +
-			"Each check has a flag. -fix rewrites calls of other retry libraries where everything about the call is understood.",
+			"-fix rewrites those calls of other retry libraries that it understands.\n" +
+			"Each check has a flag, and is on unless that is false: -loopctx=false.",
 		URL:      checks.URL,
 		Requires: []*analysis.Analyzer{inspect.Analyzer},
 	}

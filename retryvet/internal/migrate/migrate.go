@@ -22,7 +22,7 @@ var families = []family{cenkalti, avast, sethvargo, retryablehttp}
 // with it.
 var Analyzer = &analysis.Analyzer{
 	Name:     check,
-	Doc:      "find calls of other retry libraries, and rewrite those that are understood",
+	Doc:      "find calls of other retry libraries, and rewrite what is understood",
 	URL:      "https://github.com/goretry/retry/blob/main/docs/vet.md#coming-from-another-library-foreign",
 	Requires: []*analysis.Analyzer{inspect.Analyzer},
 	Run: func(ap *analysis.Pass) (any, error) {
