@@ -304,8 +304,8 @@ func (r *targets) newRound() {
 }
 
 var (
-	errNoTargets = errors.New("failover: no target is left")
-	errEmptySet  = errors.New("failover: the Set has no target")
+	errNoTargets = errors.New("failover: no target may be tried any more in this run")
+	errEmptySet  = errors.New("failover: the Set has no target: fill its Targets")
 	errBusy      = errors.New("failover: another run was faster")
 )
 

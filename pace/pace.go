@@ -224,7 +224,7 @@ func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float
 	}
 	rate := quota / per.Seconds()
 	if per < 0 || !(rate >= 1/most && rate <= most) || !(burst >= 0 && burst <= most) {
-		return fmt.Errorf("pace: a Quota of %v per %v with a Burst of %v makes no sense", quota, per, burst)
+		return fmt.Errorf("pace: a Quota of %v per %v with a Burst of %v makes no sense: want one in thirty years to 1e9 in a second, and a Burst of 0 to 1e9", quota, per, burst)
 	}
 	p.pacer.Know(now, rate, burst)
 	return nil

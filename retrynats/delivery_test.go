@@ -238,9 +238,9 @@ func TestMessageOfACrashedHandlerIsDeadWithoutAnotherRun(t *testing.T) {
 	j := playTold(t, told, fakeMsg{deliveries: 4}, retry.Policy{},
 		func(*journal, context.Context) error { t.Error("Handle ran"); return nil },
 		func(j *journal, e *retry.Error) error { j.note("Dead: %v", e); return nil })
-	j.want(t, "0s Dead: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report", "0s term")
+	j.want(t, "0s Dead: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement", "0s term")
 	told.want(t, "0s Start job",
-		"0s Done 3 in 0s, waited 0s, max_attempts: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report")
+		"0s Done 3 in 0s, waited 0s, max_attempts: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement")
 }
 
 // Goexit is a panic that does not end the process of the test.

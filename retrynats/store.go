@@ -52,8 +52,8 @@ type Store struct {
 var _ pace.Store = (*Store)(nil)
 
 var (
-	errUnset   = errors.New("retrynats: Store.KV or Store.Key is not set")
-	errForeign = errors.New("retrynats: the entry has something else than the state of a quota")
+	errUnset   = errors.New("retrynats: set KV and Key of the Store")
+	errForeign = errors.New("retrynats: the entry holds no quota: does another program use its key?")
 )
 
 // colliding is how Reserve tries again after another process's.

@@ -55,7 +55,7 @@ func ExampleDelivery_Before() {
 	fmt.Println(errors.Is(d.Err, retryqueue.ErrCrashed))
 	// Output:
 	// false dead
-	// resize-image: gave up after 5 attempts in 3m0s (max_attempts): retryqueue: a delivery ended without a report
+	// resize-image: gave up after 5 attempts in 3m0s (max_attempts): retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement
 	// true
 }
 

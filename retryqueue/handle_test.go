@@ -139,8 +139,8 @@ func TestHandle(t *testing.T) {
 1m0s settle dead in 0s: job: gave up after 2 attempts in 1h1m0s (max_elapsed): down
 1m1s Done 2, max_elapsed: job: gave up after 2 attempts in 1h1m0s (max_elapsed): down`},
 		"refused by Before": {4, retry.Policy{}, nil, nil, `0s Start
-0s settle dead in 0s: job: gave up after 3 attempts in 1h0m0s (max_attempts): retryqueue: a delivery ended without a report
-1s Done 3, max_attempts: job: gave up after 3 attempts in 1h0m0s (max_attempts): retryqueue: a delivery ended without a report`},
+0s settle dead in 0s: job: gave up after 3 attempts in 1h0m0s (max_attempts): retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement
+1s Done 3, max_attempts: job: gave up after 3 attempts in 1h0m0s (max_attempts): retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement`},
 		"timed out": {1, retry.Policy{AttemptTimeout: time.Second, Backoff: retry.Constant(0)}, takes(errDown), nil, `0s Start
 0s Attempt 1
 1m0s AttemptDone 1: down, timed_out, delay 0s

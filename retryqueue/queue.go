@@ -60,7 +60,7 @@ type Decision struct {
 // ErrCrashed is the error of deliveries without a report: the process died, the
 // acknowledgement was lost, or the dead letter could not be stored. It is also the
 // error of a message that a queue delivers much later than planned, after MaxElapsed.
-var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
+var ErrCrashed = errors.New("retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement")
 
 // ErrPanicked is the error of a delivery whose handler panicked or called runtime.Goexit.
 var ErrPanicked = errors.New("retryqueue: the handler panicked")

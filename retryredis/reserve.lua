@@ -7,7 +7,7 @@ for i = 1, 10 do
   if not (a[i] and math.abs(a[i]) <= most and (a[i] >= 0 or i == 6)) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
 end
 local rate, burst, want, least, unused, spent, hold, row, pass, patience = unpack(a)
-if rate < 1 / most or burst < 1 then return redis.error_reply('ERR the Ask is of a quota of nothing') end
+if rate < 1 / most or burst < 1 then return redis.error_reply('ERR the Ask has a Rate of zero, or a Burst below one') end
 
 local now = tonumber(ARGV[11])
 if not now then

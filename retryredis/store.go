@@ -34,8 +34,8 @@ var script string
 var law = redis.NewScript(script)
 
 var (
-	errUnset  = errors.New("retryredis: Store.Client or Store.Key is not set")
-	errAnswer = errors.New("retryredis: not an answer of the script")
+	errUnset  = errors.New("retryredis: set Client and Key of the Store")
+	errAnswer = errors.New("retryredis: the answer is not one of the script: is it a Redis, of version 5 or later?")
 )
 
 // Reserve applies a to the State of the quota. See [pace.Store].

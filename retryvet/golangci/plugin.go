@@ -35,7 +35,7 @@ func configured(raw any) (register.LinterPlugin, error) {
 	a := both.Analyzer()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if a.Flags.Lookup(name) == nil {
-			return nil, fmt.Errorf("no check is called %q", name)
+			return nil, fmt.Errorf("no check is called %q: docs/vet.md lists them", name)
 		}
 	}
 	a.Flags.VisitAll(func(f *flag.Flag) {

@@ -162,7 +162,7 @@ func TestMessageThatEndsItsProcessEndsAsADeadLetter(t *testing.T) {
 	}{
 		{"panic", 3, []string{"ran 1", "ran 2", "ran 3", "dead: max_attempts after 3: retryqueue: the handler panicked"}},
 		{"panic", retry.Unlimited, []string{"ran 1", "ran 2", "ran 3", "ran 4", "ran 5", "dead: max_attempts after 5: retryqueue: the handler panicked"}},
-		{"exit", 3, []string{"ran 1", "ran 2", "ran 3", "dead: max_attempts after 3: retryqueue: a delivery ended without a report", "closed"}},
+		{"exit", 3, []string{"ran 1", "ran 2", "ran 3", "dead: max_attempts after 3: retryqueue: a delivery ended without a report: a crash, or a lost acknowledgement", "closed"}},
 	} {
 		t.Run(fmt.Sprint(tt.how, tt.limit), func(t *testing.T) {
 			var said []string
