@@ -139,8 +139,8 @@ func (s *sentence) name(name string)  { s.Parts = append(s.Parts, part{name, tru
 func (s *sentence) of(operation name) { s.name(cmp.Or(operation.Name, "(no name)")) }
 
 // about returns a loud sentence about what has a name.
-func about(name, text string) sentence {
-	return sentence{Loud: "bad", Parts: []part{{name, true}, {Text: text}}}
+func about(kind, name, text string) sentence {
+	return sentence{Loud: "bad", Parts: []part{{Text: "The " + kind + " "}, {name, true}, {Text: text}}}
 }
 
 // loudness returns a class of the style: "bad" if so many of all are many, "some" if they are few, and
@@ -521,11 +521,11 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 			continue
 		}
 		empty++
-		text := " has almost no budget left for retries."
+		text := " is almost used up."
 		if b.short() {
-			text = " has no budget left for retries."
+			text = " has too little left for a retry."
 		}
-		add(about(b.Name, text))
+		add(about("budget", b.Name, text))
 	}
 	full := 0
 	for _, l := range byPart(rep.Limits) {
@@ -533,7 +533,7 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 			continue
 		}
 		full++
-		add(about(l.Name, fmt.Sprintf(" is full: %d of %d places are taken.", *l.InFlight, *l.Places)))
+		add(about("limit", l.Name, fmt.Sprintf(" is full: %d of %d places are taken.", *l.InFlight, *l.Places)))
 	}
 	open := 0
 	for _, b := range byPart(rep.Breakers) {
@@ -541,7 +541,7 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 			continue
 		}
 		open++
-		add(about(b.Name, " is open: the next attempt may start in "+seconds(*b.Open)+"."))
+		add(about("breaker", b.Name, " is open: the next attempt may start in "+seconds(*b.Open)+"."))
 	}
 	resting := 0
 	for _, t := range byPart(rep.Targets) {
@@ -549,7 +549,7 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 			continue
 		}
 		resting++
-		add(about(t.Name, " rests for "+seconds(*t.Resting)+": its calls are made elsewhere."))
+		add(about("target", t.Name, " rests for "+seconds(*t.Resting)+": its calls are made elsewhere."))
 	}
 	closed := 0
 	for _, g := range byPart(rep.Gates) {
@@ -557,13 +557,13 @@ func (v view) say(d *pageData, rep *report, chosen view, told told) {
 			continue
 		}
 		closed++
-		add(about(g.Name, " keeps messages in their queue: "+g.text()+"."))
+		add(about("gate", g.Name, " keeps messages in their queue: "+g.text()+"."))
 	}
 	wrong := 0
 	for _, p := range byPart(rep.Paces) {
 		if text := p.wrong(); text != "" && wrong < worst {
 			wrong++
-			add(about(p.Name, " "+text))
+			add(about("pace", p.Name, " "+text))
 		}
 	}
 	if len(rep.Live.Oldest) > 0 {
@@ -771,11 +771,13 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 func (r *paceReport) wrong() string {
 	switch {
 	case r.Seems != nil:
-		return fmt.Sprintf("is throttled at %s although paced: the quota is about %s a second, not %s.", percent(*r.Throttled), short(*r.Seems), short(*r.Quota))
+		return fmt.Sprintf("has %s of its attempts throttled: the quota seems to be %s a second, not %s.", percent(*r.Throttled), short(*r.Seems), short(*r.Quota))
 	case r.Alone != "" && *r.Quota > 0:
 		return "shares its quota with nobody: " + r.Alone
+	case r.Alone != "":
+		return "admits nothing: " + r.Alone
 	}
-	return r.Alone
+	return ""
 }
 
 // short returns x with three digits.

@@ -29,18 +29,18 @@ func TestObservePerKey(t *testing.T) {
 			func(page *retrydebug.Recorder, keys *retry.PerKey[observed]) {
 				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *balanced { return &balanced{o.balance} }))
 			}, "0 of 11: s0 0, s1 0.1, s2 0.2, s3 0.3, s4 0.4",
-			[]string{"shards: s0 has no budget left for retries.", "budget shards: s0 0% left, the lowest of 11", "budget shards: s4 40% left"}},
+			[]string{"The budget shards: s0 has too little left for a retry.", "budget shards: s0 0% left, the lowest of 11", "budget shards: s4 40% left"}},
 		{"limits", func(r *report) []gauge { return r.Limits },
 			func(g gauge) string { return fmt.Sprintf("%d/%d", *g.InFlight, *g.Places) },
 			func(page *retrydebug.Recorder, keys *retry.PerKey[observed]) {
 				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *limited { return &limited{o.inFlight, o.places} }))
 			}, "20/20 of 11: s0 20/20, s1 19/20, s2 18/20, s3 17/20, s4 16/20",
-			[]string{"shards: s0 is full: 20 of 20 places are taken.", "limit shards: s0 20 of 20 in flight, the fullest of 11", "limit shards: s4 16 of 20 in flight"}},
+			[]string{"The limit shards: s0 is full: 20 of 20 places are taken.", "limit shards: s0 20 of 20 in flight, the fullest of 11", "limit shards: s4 16 of 20 in flight"}},
 		{"breakers", func(r *report) []gauge { return r.Breakers }, func(g gauge) string { return number(g.Open) },
 			func(page *retrydebug.Recorder, keys *retry.PerKey[observed]) {
 				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *opening { return &opening{o.wait} }))
 			}, "10 of 11: s0 10, s1 9, s2 8, s3 7, s4 6",
-			[]string{"shards: s0 is open: the next attempt may start in 10.0s.", "breaker shards: s0 open, next attempt in 10.0s, the longest open of 11", "breaker shards: s4 open, next attempt in 6.00s"}},
+			[]string{"The breaker shards: s0 is open: the next attempt may start in 10.0s.", "breaker shards: s0 open, next attempt in 10.0s, the longest open of 11", "breaker shards: s4 open, next attempt in 6.00s"}},
 		{"hedges", func(r *report) []gauge { return r.Hedges }, func(g gauge) string { return number(g.Delay) },
 			func(page *retrydebug.Recorder, keys *retry.PerKey[observed]) {
 				retrydebug.ObservePerKey(page, "shards", as(keys, func(o *observed) *hedging { return &hedging{o.wait} }))

@@ -53,12 +53,12 @@ func TestPagePrices(t *testing.T) {
 			{"new", new(retry.EarnedBudget), "90% left: 9 tokens; a retry costs 2, after a timeout 10", ""},
 			{"seven", &seven, "70% left: 7 tokens; a retry costs 2, after a timeout 10", ""},
 			{"dear", &dear, "90% left: 9 tokens; a retry costs 2, after a throttled error 4, after a timeout 20", ""},
-			{"nearly", &nearly, "11% left: 1.1 tokens; a retry costs 2, after a timeout 10", "has no budget left for retries."},
+			{"nearly", &nearly, "11% left: 1.1 tokens; a retry costs 2, after a timeout 10", "has too little left for a retry."},
 			{"bucket", &bucket, "94% left: 472 tokens; a retry costs 14, after a throttled error 5", ""},
 			{"ratio", &one, "100% left: 1 token; a retry costs 1", ""},
 			{"fraction", costing{.05, 2.04, map[retry.Class]float64{retry.Transient: 1.01, retry.Throttled: 1.01, retry.TimedOut: 1.01}},
-				"5% left: 2 tokens; a retry costs 1.1", "has almost no budget left for retries."},
-			{"debt", costing{0, -3, nil}, "0% left: 0 tokens; a retry costs 0", "has no budget left for retries."},
+				"5% left: 2 tokens; a retry costs 1.1", "is almost used up."},
+			{"debt", costing{0, -3, nil}, "0% left: 0 tokens; a retry costs 0", "has too little left for a retry."},
 			{"none", (*retry.EarnedBudget)(nil), "100% left", ""},
 			{"silent", observed{balance: .7}, "70% left", ""},
 			{"crash", crashing{observed{balance: .7}}, "70% left", ""},
@@ -68,10 +68,10 @@ func TestPagePrices(t *testing.T) {
 			var page retrydebug.Recorder
 			page.ObserveBudget("b", tt.budget)
 			main := parse(t, get(t, &page, "").Body).all("main")[0].words()
-			if _, got, _ := strings.Cut(main, "budget b "); !strings.HasPrefix(got, tt.want+" Nothing underway") {
+			if _, got, _ := strings.Cut(main, "paces budget b "); !strings.HasPrefix(got, tt.want+" Nothing underway") {
 				t.Errorf("%s: budget b %s\nwant %s", tt.name, got, tt.want)
 			}
-			if said := strings.Contains(main, "b has "); said != (tt.said != "") || !strings.Contains(main, tt.said) {
+			if said := strings.Contains(main, "The budget b "); said != (tt.said != "") || !strings.Contains(main, tt.said) {
 				t.Errorf("%s: %s\nwant said: %q", tt.name, main, tt.said)
 			}
 			r := read(t, &page)

@@ -946,7 +946,7 @@ func TestGates(t *testing.T) {
 		}
 		text := parse(t, get(t, &page, "").Body).words()
 		for _, want := range []string{
-			"billing keeps messages in their queue: closed for 1m00s, next probe in 30.0s, because: connection refused.",
+			"The gate billing keeps messages in their queue: closed for 1m00s, next probe in 30.0s, because: connection refused.",
 			"gate billing closed for 1m00s, next probe in 30.0s, because: connection refused", "gate mail open",
 		} {
 			if !strings.Contains(text, want) {

@@ -157,12 +157,13 @@ func small(t *testing.T, shot []byte) []byte {
 }
 
 // Picture writes pictures of what is seen after the actions, light and dark, if they are
-// wanted.
+// wanted. Then the page is as it was, in light.
 func Picture(t *testing.T, ctx context.Context, name string, actions ...chromedp.Action) {
 	t.Helper()
 	if *pictures == "" {
 		return
 	}
+	defer Do(t, ctx, Look("light"))
 	for _, scheme := range []string{"light", "dark"} {
 		var shot []byte
 		Do(t, ctx, append(actions[:len(actions):len(actions)], Look(scheme), chromedp.CaptureScreenshot(&shot))...)
