@@ -752,6 +752,8 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 		item := gaugeItem{Kind: "pace", Name: p.Name, Text: "–"}
 		switch {
 		case p.Wait == nil:
+		case p.Rate != nil && *p.Rate == 0:
+			item.Text = "admits nothing"
 		case p.Rate != nil:
 			item.Text = fmt.Sprintf("%.2f attempts/s, one that comes now waits %s", *p.Rate, seconds(*p.Wait))
 		case *p.Wait > 0:

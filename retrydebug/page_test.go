@@ -410,7 +410,7 @@ func TestPage(t *testing.T) {
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
 			"Budgets, limits, breakers, gates, targets, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
 			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "breaker down open, next attempt in 2.50s", "breaker up admits attempts", "target large rests for 40.0s", "target small does not rest", "hedge search after 80ms",
-			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
+			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace none admits nothing", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
 			"Underway: 2, 1 of them waiting",
 			"2.50s hangs 1 of 3 attempting for 2.50s",
 			"500ms asks 2 waiting, next try in 59.6s (the server asked for 1m00s) connection refused",
