@@ -107,7 +107,7 @@ func TestPage(t *testing.T) {
 	outage(t, &recorder)
 	browser.Eventually(t, ctx, `document.querySelector(".headline").textContent.includes("failed in the last")`)
 	browser.Do(t, ctx, chromedp.Navigate(server.URL+"?window=10s"), chromedp.WaitReady("main"))
-	browser.Picture(t, ctx, "debug", chromedp.EmulateViewport(1200, 1600))
+	browser.Picture(t, ctx, "debug", chromedp.EmulateViewport(1200, 1700))
 	browser.Do(t, ctx, chromedp.Navigate(server.URL), chromedp.WaitReady("main"))
 	browser.Picture(t, ctx, "wide", chromedp.EmulateViewport(1280, 1500))
 	browser.Do(t, ctx, chromedp.EmulateViewport(375, 812))
