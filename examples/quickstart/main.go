@@ -20,6 +20,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -216,14 +217,15 @@ func play(w io.Writer, scenarios []scenario) error {
 	client := newClient()
 	t := timeline{w: w, style: styleOf(w)}
 	policy := shared(t.hooks())
-	fmt.Fprintf(w, "A server on %s fails on purpose. Each call goes to it with\n"+
-		"one policy unless it says otherwise: up to 5 attempts of at most 500 ms each, and waits that\n"+
-		"are random below 80, 160, 320, ... ms. Most of the calls are meant to fail.\n",
+	fmt.Fprintf(w, "A server on %s fails on purpose. Each call has one policy\n"+
+		"unless it says otherwise: up to 5 attempts of at most 500 ms each, and waits\n"+
+		"that are random below 80, 160, 320, ... ms. Most calls are meant to fail.\n",
 		server.url)
 
 	var wrong []error
 	for _, s := range scenarios {
-		fmt.Fprintf(w, "\n%s  %s\n", t.style.paint(bold, fmt.Sprintf("%-9s", s.name)), s.about)
+		about := strings.Join(wrap(s.about, columns-12), "\n            ")
+		fmt.Fprintf(w, "\n%s  %s\n", t.style.paint(bold, fmt.Sprintf("%-10s", s.name)), about)
 		server.script("/"+s.name, s.fails...)
 		v, err := s.call(context.Background(), target{client, server.url + "/" + s.name, policy.Named(s.name)})
 		t.returned(v, err)
@@ -241,7 +243,7 @@ func play(w io.Writer, scenarios []scenario) error {
 
 Next:  README.md      what the library does, and which settings to choose
        go test ./...  every test of this module, from its root
-       retrytest      the package that tests your own retries, without waiting for them
+       retrytest      the package that tests your own retries, without waiting
 `)
 	return nil
 }

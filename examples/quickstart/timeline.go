@@ -70,11 +70,11 @@ func (t *timeline) hooks() retry.Hooks {
 
 // begin starts a line: when it was, counted from the run's start, and what.
 func (t *timeline) begin(at time.Duration, what string) {
-	fmt.Fprintf(t.w, "%s  %s", t.style.paint(dim, fmt.Sprintf("%9s", short(at))), what)
+	fmt.Fprintf(t.w, "%s  %s", t.style.paint(dim, fmt.Sprintf("%7s", short(at))), what)
 }
 
 func (t *timeline) attempt(a retry.Attempt) {
-	fmt.Fprintf(t.w, "%8s  ", short(a.Duration))
+	fmt.Fprintf(t.w, "%6s  ", short(a.Duration))
 	if a.Err == nil {
 		t.spans = append(t.spans, span{succeeded, a.Duration})
 		fmt.Fprintln(t.w, t.style.paint(green, "ok"))
@@ -85,7 +85,7 @@ func (t *timeline) attempt(a retry.Attempt) {
 	if a.Class == retry.Unknown {
 		class = "" // the caller's context has ended, so the error was not classified
 	}
-	fmt.Fprintf(t.w, "%s  %s\n", t.style.paint(red, fmt.Sprintf("%-42s", clip(plain(a.Err), 42))), class)
+	fmt.Fprintf(t.w, "%s  %s\n", t.style.paint(red, fmt.Sprintf("%-40s", clip(plain(a.Err), 40))), class)
 }
 
 func (t *timeline) wait(a retry.Attempt) {
@@ -100,7 +100,7 @@ func (t *timeline) wait(a retry.Attempt) {
 	case low == high:
 		why = "backoff, constant"
 	}
-	t.begin(a.Elapsed, t.style.paint(cyan, fmt.Sprintf("wait      %8s  %s", short(a.Delay), why)))
+	t.begin(a.Elapsed, t.style.paint(cyan, fmt.Sprintf("wait      %6s  %s", short(a.Delay), why)))
 	fmt.Fprintln(t.w)
 }
 
@@ -128,8 +128,14 @@ func (t *timeline) end(s retry.Summary) {
 	if s.Err != nil {
 		colour = yellow
 	}
-	t.begin(s.Elapsed, t.style.paint(colour, "ended by  "+ending(s.Reason)+t.why(s)))
-	fmt.Fprintln(t.w)
+	for i, line := range wrap(ending(s.Reason)+t.why(s), columns-19) {
+		if i == 0 {
+			t.begin(s.Elapsed, t.style.paint(colour, "ended by  "+line))
+		} else {
+			fmt.Fprintf(t.w, "%19s%s", "", t.style.paint(colour, line))
+		}
+		fmt.Fprintln(t.w)
+	}
 }
 
 // ending says in the timeline and in the summary how a run ended.
@@ -175,15 +181,15 @@ func (t *timeline) returned(v any, err error) {
 		text = err.Error()
 	}
 	what := "returns"
-	for _, line := range wrap(text, 87) {
-		fmt.Fprintln(t.w, t.style.paint(dim, fmt.Sprintf("%9s  %s", what, line)))
+	for _, line := range wrap(text, columns-9) {
+		fmt.Fprintln(t.w, t.style.paint(dim, fmt.Sprintf("%7s  %s", what, line)))
 		what = ""
 	}
 }
 
 // summary prints a table of all runs, on a terminal with a bar for each.
 func (t *timeline) summary() {
-	const cells = 44
+	const cells = 24 // and one more for each part that is shorter
 	longest := time.Duration(1)
 	for _, r := range t.done {
 		longest = max(longest, r.Elapsed)
@@ -198,7 +204,7 @@ func (t *timeline) summary() {
 		attempts += r.Attempts
 	}
 	if t.style {
-		fmt.Fprintf(t.w, "%49s%s%s attempt  %s backoff  %s asked for by the server\n", "",
+		fmt.Fprintf(t.w, "%31s%s%s attempt  %s backoff  %s asked for by the server\n", "",
 			t.cells(failed, 1), t.cells(succeeded, 1), t.cells(backoff, 1), t.cells(asked, 1))
 	}
 	fmt.Fprintf(t.w, "\n%d calls, %d attempts.", len(t.done), attempts)
@@ -280,6 +286,9 @@ func clip(s string, n int) string {
 	}
 	return s
 }
+
+// columns is how wide a terminal is.
+const columns = 80
 
 // wrap breaks s into lines of at most n runes, at spaces where there are any.
 func wrap(s string, n int) []string {
