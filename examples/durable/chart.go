@@ -172,7 +172,7 @@ func (c *chart) finished() bool {
 
 // draw prints a row for each job, all on one time axis.
 func (c *chart) draw() {
-	const cells, margin = 64, 15
+	const cells, margin = 43, 15 // with the longest ending 80 columns
 	var last time.Time
 	for _, h := range c.jobs {
 		if h.at.After(last) {
@@ -211,7 +211,7 @@ func (c *chart) draw() {
 	for _, d := range c.deaths {
 		fmt.Fprintf(c.w, "%*s%s^ %s is killed\n", margin, "", strings.Repeat(" ", cell(d.at)), d.who)
 	}
-	fmt.Fprintf(c.w, "\nA number is where that delivery begins, = runs, %c worked, %c failed, %c was killed; dots wait in the queue.\n", markDone, markFailed, markKilled)
+	fmt.Fprintf(c.w, "\nA number is where that delivery begins, = runs, %c worked, %c failed,\n%c was killed; dots wait in the queue.\n", markDone, markFailed, markKilled)
 }
 
 // check returns what did not end as it should.

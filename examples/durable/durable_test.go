@@ -63,15 +63,15 @@ func TestChart(t *testing.T) {
 	c.draw()
 	got := strings.Split(out.String(), "\n")
 	want := []string{"",
-		"               0 s                 2 s                 4 s                 6 s",
-		"greet-ada      ..........1=========x.........2=========!...................3x..    dead: permanent",
-		"fetch-rates    1*                                                                  done"}
+		"               0 s          2 s          4 s           6 s",
+		"greet-ada      ......1======x......2=====!.............3x.    dead: permanent",
+		"fetch-rates    1*                                             done"}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("line %d is\n%q, want\n%q", i, got[i], want[i])
 		}
 	}
-	if !strings.Contains(out.String(), strings.Repeat(" ", 15+40)+"^ the first consumer is killed") {
+	if !strings.Contains(out.String(), strings.Repeat(" ", 15+26)+"^ the first consumer is killed") {
 		t.Errorf("the death is not below its time:\n%s", out.String())
 	}
 }

@@ -73,7 +73,7 @@ func run(w io.Writer) error {
 	}
 	defer js.Conn().Close()
 
-	fmt.Fprintf(w, "Three servers, %d jobs. The consumer's policy: %s.\n\n", len(jobs), policyInWords)
+	fmt.Fprintf(w, "Three servers, %d jobs. The consumer's policy:\n%s.\n\n", len(jobs), policyInWords)
 	for _, j := range jobs {
 		fmt.Fprintf(w, "  %-13s %s\n", j.name, j.about)
 	}
