@@ -1639,7 +1639,7 @@ func TestAnErrorNamesTheGuard(t *testing.T) {
 		wants string
 	}{
 		"a refusal":   {retry.Pass{}, retry.Stop(errors.New("full")), "op: not attempted (guard): retry_test.answering: full"},
-		"a long wait": {retry.Pass{Wait: time.Hour}, nil, "op: not attempted (guard): retry_test.answering: its turn would come in 1h0m0s"},
+		"a long wait": {retry.Pass{Wait: time.Hour}, nil, "op: not attempted (guard): retry_test.answering: its turn would come in 1h0m0s, too late for this call"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		p := retry.Policy{Name: "op", Guards: []retry.Guard{nil, answering{}, answering{tt.pass, tt.err}}}

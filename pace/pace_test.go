@@ -179,7 +179,7 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 		if !errors.Is(err, retry.ErrPaced) || !e.Undone || retry.DefaultClassifier(err) != retry.Unprocessed {
 			t.Errorf("%+v: undone %v, class %v: %v", c, e.Undone, retry.DefaultClassifier(err), err)
 		}
-		if want := fmt.Sprintf("model: not attempted (%v): pace.Pace: its turn would come in 1s", c.reason); err.Error() != want {
+		if want := fmt.Sprintf("model: not attempted (%v): pace.Pace: its turn would come in 1s, too late for this call", c.reason); err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
 		if d := pace.Wait(); d != step-took {
@@ -224,7 +224,7 @@ func TestPaceRefusesWhoHasBecomeTooLate(t *testing.T) {
 						}
 						return
 					}
-					const want = "model: not attempted (guard): pace.Pace: its turn would come in 20s"
+					const want = "model: not attempted (guard): pace.Pace: its turn would come in 20s, too late for this call"
 					if !errors.Is(err, retry.ErrPaced) || err.Error() != want || calls != 0 || took != step || summary.Waited != took {
 						t.Errorf("%s: %v after %d calls and %v, waited %v, want %q after a step", name, err, calls, took, summary.Waited, want)
 					}

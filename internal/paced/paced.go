@@ -16,9 +16,9 @@ type Late time.Duration
 
 func (d Late) Error() string {
 	if d == 0 {
-		return "its turn has not come"
+		return "its turn has not come in time"
 	}
-	return "its turn would come in " + max(time.Duration(d).Round(time.Millisecond), time.Millisecond).String()
+	return "its turn would come in " + max(time.Duration(d).Round(time.Millisecond), time.Millisecond).String() + ", too late for this call"
 }
 
 func (Late) Is(target error) bool        { return target == error(Err{}) }
