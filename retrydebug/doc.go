@@ -98,7 +98,7 @@
 // is not what some callers ask for, but an expired certificate, say. after_retry
 // counts successes, and deliveries of a queue that failed and will be made again. A value
 // that retry.Until did not accept is not a failed attempt. A run whose first attempt ended
-// with a permanent error is not in the list failed, because it was an answer. Half of the
+// with a permanent error is not in the list failed, because it may be one caller's mistake. Half of the
 // entries there are reserved for runs with retries. Errors of one class and code whose texts
 // differ only in numbers are one cause. Runs of one name that ended for the same reason after
 // the same cause are one entry. If an operation fails with more than four causes, a new one

@@ -248,8 +248,8 @@ func windowReportOf(sum counts, history []counts, covered time.Duration) windowR
 	return w
 }
 
-// failing returns how many runs the page calls failed. A permanent error is an answer: a caller
-// has named what is not there. If more than a tenth of an operation's runs end with one, it is an
+// failing returns how many runs the page calls failed. A permanent error may be one caller's
+// mistake. If more than a tenth of an operation's runs end with one, it is an
 // outage, of a certificate that has expired or a password that was changed.
 func (w windowReport) failing() uint64 {
 	if 10*w.Permanent > w.Runs {
