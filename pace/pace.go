@@ -67,7 +67,7 @@ type Pace struct {
 	active  atomic.Bool                  // the pacer is not open
 	started atomic.Uint64                // attempts
 	mu      sync.Mutex
-	pacer   pacing.Pacer[chan struct{}]
+	pacer   pacing.Pacer
 	ready   bool  // the pacer knows Quota
 	bad     error // what is wrong with Quota, Per or Burst
 
@@ -80,9 +80,9 @@ type Pace struct {
 // pause is what a refused attempt takes at most, so that a loop of calls which are refused cannot spin.
 const pause = 10 * time.Millisecond
 
-// turn is an attempt that waits under a Pace, or has started there. Its owner gets an element when it has to
-// look at it again.
-type turn = pacing.Turn[chan struct{}]
+// turn is an attempt that waits under a Pace, or has started there. Its Owner is a channel, which gets an element when
+// it has to be looked at again.
+type turn = pacing.Turn
 
 // Rate returns how many units of the quota start in a second: +Inf if p has no quota or is nil, and 0 if
 // Quota, Per or Burst make no sense.
@@ -253,7 +253,7 @@ func (p *Pace) unlock() {
 
 func wake(t *turn) {
 	select {
-	case t.Owner <- struct{}{}:
+	case t.Owner.(chan struct{}) <- struct{}{}:
 	default: // it has not yet seen that it was woken
 	}
 }
@@ -305,7 +305,7 @@ func (p *Pace) again(t *turn) (retry.Pass, error) {
 	now := p.lock()
 	defer p.unlock()
 	switch {
-	case t.Late == 0 && p.pacer.TryStart(now, t):
+	case p.pacer.TryStart(now, t):
 		return p.start(t), nil
 	case t.Late > 0: // it has left the queue
 		return retry.Pass{}, retry.Stop(paced.Late(t.Late))
@@ -323,7 +323,7 @@ func (p *Pace) start(t *turn) retry.Pass {
 // queue sleeps, and only it: unlock wakes the others. Another clock than the system's may stand still while nobody
 // sleeps, so there all do.
 func (p *Pace) waiting(t *turn, expected time.Duration) retry.Pass {
-	pass := retry.Pass{Wait: expected, Wake: t.Owner, Again: true, Held: t}
+	pass := retry.Pass{Wait: expected, Wake: t.Owner.(chan struct{}), Again: true, Held: t}
 	if sleep, timed := p.pacer.Sleep(t); timed {
 		pass.Wait, pass.Timed = sleep, true
 	} else if !readings.System(p.clock()) {

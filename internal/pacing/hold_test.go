@@ -1,6 +1,7 @@
 package pacing_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 
 // attempt starts an attempt, which ends at once as the outcome says. It reports whether it could start.
 func (p *pace) attempt(outcome health.Outcome, hint time.Duration) bool {
-	turn := new(pacing.Turn[int])
+	turn := new(pacing.Turn)
 	if wait, ok := p.Enter(p.now, turn, 0); !ok || wait > 0 {
 		return false
 	}
@@ -75,7 +76,7 @@ func TestWhatHolds(t *testing.T) {
 func TestWhatIsUnderWayDuringAHold(t *testing.T) {
 	p := start()
 	p.Know(p.now, 1000, 1e6)
-	early := []*pacing.Turn[int]{p.enter(0, 0), p.enter(0, 0), p.enter(0, 0)}
+	early := []*pacing.Turn{p.enter(0, 0), p.enter(0, 0), p.enter(0, 0)}
 	p.row(6, 400*ms, 9*time.Second)
 	p.End(p.now, early[0], health.Passed, 0, false)
 	if w := p.Wait(p.now); w != 9*time.Second {
@@ -165,7 +166,7 @@ func TestPatienceWhileOneDecides(t *testing.T) {
 	p.row(6, 400*ms, 30*time.Second)
 	p.sleep(30 * time.Second)
 	p.enter(1, 0)
-	turn := new(pacing.Turn[int])
+	turn := new(pacing.Turn)
 	if wait, ok := p.Enter(p.now, turn, time.Second); !ok || wait > time.Second {
 		t.Fatalf("%v, %v", wait, ok)
 	}
@@ -187,7 +188,7 @@ func TestHoldsOfAFleet(t *testing.T) {
 	p.Answered(p.now, pacing.Ask{Rate: 10}, pacing.Slots{})
 	attempt := func(outcome health.Outcome, hint time.Duration) pacing.Ask {
 		t.Helper()
-		turn := new(pacing.Turn[int])
+		turn := new(pacing.Turn)
 		p.Enter(p.now, turn, time.Hour)
 		a, due, _ := p.Ask(p.now)
 		if !due {
@@ -281,7 +282,7 @@ func TestCostsThatAreKnownAfterwards(t *testing.T) {
 		p := start()
 		p.Know(p.now, 10, 1)
 		bill := &pacing.Bill{Cost: 100}
-		turn := &pacing.Turn[int]{Bill: bill}
+		turn := &pacing.Turn{Bill: bill}
 		p.Enter(p.now, turn, 0)
 		if tt.said != 0 {
 			bill.Say(7)
@@ -291,7 +292,7 @@ func TestCostsThatAreKnownAfterwards(t *testing.T) {
 		if w := p.Wait(p.now).Truncate(time.Second); w != max(tt.want, 5*time.Second) && tt.said == 50 || w != tt.want && tt.said != 50 {
 			t.Errorf("%+v: the next waits %v", tt, w)
 		}
-		next := &pacing.Turn[int]{Bill: bill} // nothing was said of it
+		next := &pacing.Turn{Bill: bill} // nothing was said of it
 		p.sleep(time.Hour)
 		p.Enter(p.now, next, 0)
 		p.End(p.now, next, health.Passed, 0, true)
@@ -309,7 +310,7 @@ func TestCostsThatAreKnownAfterwardsOfAFleet(t *testing.T) {
 	p.Answered(p.now, pacing.Ask{Rate: 10}, pacing.Slots{})
 	for _, said := range []float64{30, 150} {
 		bill := &pacing.Bill{Cost: 100}
-		turn := &pacing.Turn[int]{Bill: bill}
+		turn := &pacing.Turn{Bill: bill}
 		p.sleep(time.Minute)
 		p.Enter(p.now, turn, time.Hour)
 		a, _, _ := p.Ask(p.now)
@@ -330,18 +331,18 @@ func TestCostsThatAreKnownAfterwardsOfAFleet(t *testing.T) {
 
 // A hold is kept at once, and whatever becomes of the store that is told of it.
 func TestAHoldOfASharedPacerIsKept(t *testing.T) {
-	accept := func(p *pacing.Pacer[int], now time.Time) {
+	accept := func(p *pacing.Pacer, now time.Time) {
 		a, due, _ := p.Ask(now)
 		if !due || a.Hold == 0 {
 			t.Fatalf("the store is asked %+v, %v, want to hear of the hold", a, due)
 		}
 		p.Answered(now, a, pacing.Slots{Moved: a.Hold})
 	}
-	for name, then := range map[string]func(*pacing.Pacer[int], time.Time){
-		"no answer yet":            func(*pacing.Pacer[int], time.Time) {},
+	for name, then := range map[string]func(*pacing.Pacer, time.Time){
+		"no answer yet":            func(*pacing.Pacer, time.Time) {},
 		"the store takes it":       accept,
-		"and then does not answer": func(p *pacing.Pacer[int], now time.Time) { accept(p, now); p.Alone(now) },
-		"and then Share ends":      func(p *pacing.Pacer[int], now time.Time) { accept(p, now); p.Part(now) },
+		"and then does not answer": func(p *pacing.Pacer, now time.Time) { accept(p, now); p.Alone(now) },
+		"and then Share ends":      func(p *pacing.Pacer, now time.Time) { accept(p, now); p.Part(now) },
 	} {
 		p, now, turn := reserved()
 		p.Hold(now, time.Minute)
@@ -357,11 +358,85 @@ func TestAHoldOfASharedPacerIsKept(t *testing.T) {
 	}
 }
 
+// A server may ask for a hold with a success, which is told to the store with that hold.
+func TestAHoldThatASuccessAsksFor(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	var store pacing.State
+	ask := func() {
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, store.Reserve(float64(now.UnixMicro())/1e6, a))
+	}
+	ask()
+	now = now.Add(time.Second)
+	turn := new(pacing.Turn)
+	p.Enter(now, turn, time.Minute)
+	ask()
+	if !p.TryStart(now, turn) {
+		t.Fatal("it does not start")
+	}
+	p.Hold(now, 10*time.Second)
+	now = now.Add(100 * ms)
+	p.End(now, turn, health.Passed, 0, false)
+	before := store.Moved
+	if ask(); math.Abs(store.Moved-before-9.9) > .001 {
+		t.Errorf("the store has held all for %.3f s, want 9.9", store.Moved-before)
+	}
+}
+
+// After a hold an attempt that is throttled holds no others if one of theirs has passed since, even if one passed late that had
+// begun before the hold.
+func TestOneProcessDecidesForNoOther(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		p, now := told(10, 1)
+		p.Join(now)
+		var store pacing.State
+		at := func() float64 { return float64(now.UnixMicro()) / 1e6 }
+		ask := func() {
+			a, _, _ := p.Ask(now)
+			p.Answered(now, a, store.Reserve(at(), a))
+		}
+		start := func() *pacing.Turn {
+			t.Helper()
+			turn := new(pacing.Turn)
+			p.Enter(now, turn, time.Minute)
+			ask()
+			if !p.TryStart(now, turn) {
+				t.Fatal("it does not start")
+			}
+			now = now.Add(time.Second)
+			return turn
+		}
+		ask()
+		now = now.Add(time.Second)
+		slow := start()
+		for range 6 {
+			p.End(now, start(), health.Failed, 9*time.Second, false)
+		}
+		held := store.Moved
+		if ask(); math.Abs(store.Moved-held-9) > .001 {
+			t.Fatalf("the row has held all for %v s, want 9", store.Moved-held)
+		}
+		now = now.Add(time.Second)
+		if late {
+			p.End(now, slow, health.Passed, 0, false)
+		}
+		now = now.Add(9 * time.Second)
+		probe := start()
+		store.Reserve(at(), pacing.Ask{Rate: 10, Burst: 1, Passed: .5}) // another process
+		p.End(now, probe, health.Failed, 9*time.Second, false)
+		held = store.Moved
+		if ask(); store.Moved != held || p.Wait(now) > time.Second {
+			t.Errorf("late success: %v; the probe has held all for %v s, and the next waits %v", late, store.Moved-held, p.Wait(now))
+		}
+	}
+}
+
 // Debt is paid while health is closed.
 func TestDebtIsPaidWhileOthersAreRefused(t *testing.T) {
 	p, now := told(.1, 1)
 	for i := range 6 {
-		turn := new(pacing.Turn[int])
+		turn := new(pacing.Turn)
 		if wait, _ := p.Enter(now, turn, pacing.Never); wait != 0 {
 			t.Fatalf("attempt %d waits for %v", i, wait)
 		}
@@ -370,7 +445,7 @@ func TestDebtIsPaidWhileOthersAreRefused(t *testing.T) {
 			now = now.Add(10*time.Second + 10)
 		}
 	}
-	turn := new(pacing.Turn[int])
+	turn := new(pacing.Turn)
 	wait, ok := p.Enter(now, turn, 65*time.Second)
 	if sleep, timed := p.Sleep(turn); !ok || !timed || wait != time.Minute || sleep != time.Minute || !p.TryStart(now.Add(time.Minute), turn) {
 		t.Errorf("%v: waits for %v, sleeps for %v, want a minute", ok, wait, sleep)

@@ -18,7 +18,8 @@ const (
 // ownRate is the rate of a process that goes on alone while the store does not answer: the rate at
 // which it has started attempts until then.
 type ownRate struct {
-	rate, initial float64 // units in a second, and what that was at first
+	rate, initial float64   // units in a second, and what that was at first
+	since         time.Time // since when nothing has changed it; a second after a cut
 
 	starts float64   // units that have started, which fade
 	asOf   time.Time // when starts was that
@@ -32,31 +33,35 @@ func (o *ownRate) start(now time.Time, n float64) {
 }
 
 func (o *ownRate) fade(now time.Time) {
-	if d := now.Sub(o.asOf).Seconds(); d > 0 {
-		o.starts *= math.Exp(-d / startsFade)
-		o.asOf = now
-	}
+	o.starts *= math.Exp(-now.Sub(o.asOf).Seconds() / startsFade)
+	o.asOf = now
 }
 
-// set sets the rate from the starts until now: most at most.
-func (o *ownRate) set(now time.Time, most float64) {
+// begin sets the rate from the starts until now. It is no more than that of the quota.
+func (o *ownRate) begin(now time.Time, quota float64) {
 	o.fade(now)
 	age := max(now.Sub(o.began).Seconds(), 1)
-	o.rate = min((o.starts+spare)/(startsFade*(1-math.Exp(-age/startsFade))), most)
+	o.rate = min((o.starts+spare)/(startsFade*(1-math.Exp(-age/startsFade))), quota)
 	if o.starts < 1 {
-		o.rate = min(newcomer, most)
+		o.rate = min(newcomer, quota)
 	}
-	o.initial = o.rate
+	o.initial, o.since = o.rate, now
 }
 
-// adapt changes the rate after a second in which attempts have ended, and some without any.
-func (o *ownRate) adapt(ended sample, seconds, most float64) {
+// ended changes the rate after an attempt has ended: a second with throttled ones lowers it once.
+func (o *ownRate) ended(now time.Time, throttled bool, quota float64) {
+	seconds := now.Sub(o.since).Seconds()
+	if seconds < 0 {
+		return
+	}
+	o.since = now
 	switch {
-	case ended.lost > 0:
+	case throttled:
 		o.rate = max(o.rate*ownCut, min(o.rate, lowestRate))
+		o.since = now.Add(time.Second)
 	case o.rate < o.initial: // by time: at a low rate few attempts end
 		o.rate = min(o.rate*math.Pow(ownBack, seconds), o.initial)
 	default:
-		o.rate = min(o.rate*ownUp, most)
+		o.rate = min(o.rate*math.Pow(ownUp, min(seconds, 1)), quota)
 	}
 }

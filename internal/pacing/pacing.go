@@ -2,15 +2,13 @@
 // goroutine: package pace waits by it, and package storm simulates processes that do.
 //
 // A [Pacer] keeps the attempts that wait in a queue (queue.go). It lets them start by a quota that it was
-// told (quota.go), when the slots come that a store gives out (store.go), or, while the store does not
-// answer, by a rate of its own (own.go). If nobody passes any more, package health holds them.
+// told (quota.go), when the slots come that a store gives out (shared.go, store.go, slots.go), or, while the store
+// does not answer, by a rate of its own (own.go). If nobody passes any more, package health holds them. What a
+// store decides is in state.go.
 //
 // # What callers must know
 //
-// Time does not go back for a Pacer: a reading that is older than the latest counts as that one. Only one that is
-// older by five seconds means that a clock was set back.
-//
-// After each call the caller wakes those of whom [Pacer.Stirred] says that something has changed for them: the others
+// A caller passes the time, and calls [Pacer.Stirred] after each other call, to wake those whom that names: all others
 // know how long to sleep.
 package pacing
 
@@ -59,8 +57,7 @@ const (
 	alone                 // own is the rate, while the store does not answer, or after Part
 )
 
-// Pacer is the state of one pace. The zero value is open. Its time is what its methods
-// are given. It is not safe for concurrent use.
+// Pacer is the state of one pace. The zero value is open. It is not safe for concurrent use.
 //
 //	            an attempt waits for    debt falls at
 //	open        nothing                 –
@@ -69,62 +66,61 @@ const (
 //	alone       debt to be paid         own.rate
 //
 // Whatever the mode, nothing starts before hold, and no debt is paid until then. Under a quota nothing starts either
-// while health is closed, but for the one attempt that decides whether it opens.
-type Pacer[T any] struct {
+// while health is closed, but for the one attempt that decides whether it opens. Debt is paid meanwhile.
+type Pacer struct {
 	mode  mode
 	quota quota
-	tally tally // what became of the attempts
-	store store
+	debt  float64 // units whose time has to pass before the next may start; below 0 what may start now
 	own   ownRate
+	store store
 
+	hold   time.Time // nothing starts before
 	health health.Health
-	row    time.Time // when the first attempt was throttled since one has passed; zero: none was
-	closed time.Time // when the latest wait of health ends
+	row    time.Time // since when nobody passes: when the first attempt was throttled since one has passed; zero: none was
+	tally  tally     // what became of the attempts
 
-	queue   queue[T]
-	late    []*Turn[T] // that have left it since their turns come too late, and whose owners do not know yet
-	stirred bool       // the first of the queue may start earlier than its owner knows, or is another one
+	queue queue
+	late  []*Turn // that have left it since their turns come too late, and whose owners do not know yet
 
-	now  time.Time // as of which all this is
-	hold time.Time // nothing starts before
-	debt float64   // units whose time has to pass before the next may start; below 0 what may start now
-	term uint64    // counts up when debt begins anew
+	now     time.Time     // as of which all this is: it never goes back
+	setBack time.Duration // by which clocks were, and which now is ahead of them
 }
 
 // Open reports whether attempts may start without a Turn.
-func (p *Pacer[T]) Open() bool {
+func (p *Pacer) Open() bool {
 	return p.mode == open && p.Len() == 0 && !p.hold.After(p.now)
 }
 
 // Paces reports whether a turn that starts now does so by a quota.
-func (p *Pacer[T]) Paces() bool { return p.mode != open }
+func (p *Pacer) Paces() bool { return p.mode != open }
 
 // Len returns how many attempts wait.
-func (p *Pacer[T]) Len() int { return p.queue.came.Len() }
+func (p *Pacer) Len() int { return p.queue.came.Len() }
 
 // First returns the attempt that is to start next, or nil.
-func (p *Pacer[T]) First() *Turn[T] { return p.queue.first(p.mode == reserving && p.store.urgent) }
+func (p *Pacer) First() *Turn { return p.queue.first(p.mode == reserving && p.store.forHead) }
 
-// Stirred returns the turns of whose owners each has to look again: those that have left the queue
-// because they come too late, and the first, nil if nothing has changed for it.
-func (p *Pacer[T]) Stirred() (late []*Turn[T], first *Turn[T]) {
-	late = p.late
-	if p.stirred {
-		first = p.First()
+// Stirred returns the turns whose owners have to look again: those that have left the queue because they
+// come too late, and the first, if it sleeps for longer than it has to. What its owner was told is compared with what
+// is now, so no method has to know whom it concerns.
+func (p *Pacer) Stirred() (late []*Turn, first *Turn) {
+	late, p.late = p.late, nil
+	first = p.First()
+	if first != nil && !first.wakes.IsZero() && p.now.Add(p.firstWait(first)).After(first.wakes.Add(-time.Microsecond)) { // sums are rounded
+		first = nil
 	}
-	p.late, p.stirred = nil, false
 	return late, first
 }
 
 // Rate returns how many units start in a second: +Inf if nothing limits that.
-func (p *Pacer[T]) Rate(now time.Time) float64 {
+func (p *Pacer) Rate(now time.Time) float64 {
 	p.advance(now)
 	rate, _ := p.bucket()
 	return rate
 }
 
 // Wait returns how long an attempt of one unit that comes now has to wait.
-func (p *Pacer[T]) Wait(now time.Time) time.Duration {
+func (p *Pacer) Wait(now time.Time) time.Duration {
 	p.advance(now)
 	wait, _ := p.forecast(p.queue.size, 1)
 	return wait
@@ -132,21 +128,61 @@ func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 
 // Quota returns the quota that p keeps, in units per second, which part of the attempts of about the
 // last minute was throttled all the same, and what the quota seems to be. Without one all are 0.
-func (p *Pacer[T]) Quota(now time.Time) (rate, throttled, seems float64) {
+func (p *Pacer) Quota(now time.Time) (rate, throttled, seem float64) {
 	p.advance(now)
-	return p.quota.rate, p.tally.throttled(), p.tally.seems(p.quota.rate)
+	throttled = p.tally.part(p.now)
+	return p.quota.rate, throttled, seems(p.quota.rate, throttled)
+}
+
+// Know lets p keep a quota that is known: so many units of cost in a second, and so many at once
+// after a pause, at least one. A unit is an attempt without a cost. It is for a Pacer that nobody has used.
+func (p *Pacer) Know(now time.Time, rate, burst float64) {
+	p.advance(now)
+	p.quota = quota{rate: rate, burst: max(burst, 1), inUnits: true}
+	p.become(limited)
+	p.debt = -p.quota.burst
+}
+
+// Tell lets p keep a quota that a server states, in the answer to an attempt before which so many attempts
+// had started as before says, and after which so many have started as since says. It changes nothing after
+// Know, nor if the answer to a later attempt has come before.
+func (p *Pacer) Tell(now time.Time, s Stated, before uint64, since float64) {
+	p.advance(now)
+	if p.quota.inUnits {
+		return
+	}
+	renewed, ok := p.quota.told.hear(before, s.Remaining)
+	if !ok {
+		return
+	}
+	p.quota.rate, p.quota.burst = s.Rate, s.Burst
+	if p.mode == open {
+		p.become(limited)
+		renewed = true
+	}
+	if debt := max(since-s.Remaining, -s.Burst); renewed || debt > p.debt {
+		p.debt = debt
+	}
+}
+
+// Hold lets nothing start for d, mostHold at most.
+func (p *Pacer) Hold(now time.Time, d time.Duration) {
+	p.advance(now)
+	if d > 0 {
+		p.hold = later(p.hold, p.now.Add(min(d, mostHold)))
+	}
 }
 
 // Enter lets t start if it may start now, and returns 0. Otherwise it puts t into the queue, and returns how
 // long t has to wait, as far as that is known. But if that is longer than patience, which is half of the time that t has, t
-// does not wait: Enter reports false. The less patience, the earlier is t's turn.
-func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wait time.Duration, ok bool) {
+// does not wait: Enter reports false.
+func (p *Pacer) Enter(now time.Time, t *Turn, patience time.Duration) (wait time.Duration, ok bool) {
 	p.advance(now)
 	t.size = 1
-	if t.Bill != nil && p.quota.inUnits && sensible(t.Bill.Cost) {
+	if t.Bill != nil && p.quota.inUnits && makesSense(t.Bill.Cost) {
 		t.size = min(max(t.Bill.Cost, smallest), most)
 	}
-	t.said, _ = t.Bill.Said()
+	t.said = t.Bill.said()
 	if t.urgent = patience < hurried; patience < Never/2 {
 		t.latest, t.ends = p.now.Add(patience), p.now.Add(2*patience)
 	}
@@ -168,9 +204,9 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	return wait, true
 }
 
-// TryStart lets t, which waits, start if it may start now, and reports whether it does. t leaves the queue, too, if
+// TryStart lets t start if it waits and may start now, and reports whether it does. t leaves the queue, too, if
 // it depends on an attempt of which nobody knows when it ends, and its patience is over.
-func (p *Pacer[T]) TryStart(now time.Time, t *Turn[T]) bool {
+func (p *Pacer) TryStart(now time.Time, t *Turn) bool {
 	p.advance(now)
 	switch {
 	case p.First() != t:
@@ -180,247 +216,90 @@ func (p *Pacer[T]) TryStart(now time.Time, t *Turn[T]) bool {
 		return true
 	case p.trial() > 0 && t.left(p.now) == 0:
 		t.Late = p.trial()
-		p.Leave(t)
+		p.queue.remove(t)
 	}
 	return false
 }
 
 // Sleep returns how long t, which waits, sleeps until its owner calls TryStart, if only time ends that. If not,
 // the owner hears of it by Stirred.
-func (p *Pacer[T]) Sleep(t *Turn[T]) (wait time.Duration, timed bool) {
+func (p *Pacer) Sleep(t *Turn) (wait time.Duration, timed bool) {
+	t.wakes = time.Time{}
 	if p.First() != t {
 		return 0, false
 	}
 	wait = p.firstWait(t)
+	t.wakes = p.now.Add(wait)
 	return wait, wait < Never
 }
 
 // Expect returns how long t, which does not sleep, may have to wait, but not for longer than its patience.
-func (p *Pacer[T]) Expect(t *Turn[T]) time.Duration {
+func (p *Pacer) Expect(t *Turn) time.Duration {
 	wait, _ := p.forecast(p.queue.ahead(t), t.size)
 	return max(min(wait, t.left(p.now)), Gap)
 }
 
 // Leave takes t, which waits, from the queue.
-func (p *Pacer[T]) Leave(t *Turn[T]) {
-	p.queue.remove(t)
-	p.stirred = true
-}
+func (p *Pacer) Leave(t *Turn) { p.queue.remove(t) }
 
 // Return takes back that t has started, whose attempt was not made. The next may start in its place, unless t is used up, or
-// debt has begun anew since.
-func (p *Pacer[T]) Return(t *Turn[T], used bool) {
+// another part of p decides now. It is given no time.
+func (p *Pacer) Return(t *Turn, used bool) {
 	p.end(t, health.News{})
 	switch {
-	case used || !t.paid || t.term != p.term:
-		return
+	case used || t.mode != p.mode:
 	case p.mode == reserving:
 		p.store.back += t.size
 	default:
 		p.owe(-t.size)
 	}
-	p.stirred = true
 }
 
 // End notes what has become of the attempt of t, which has started by a quota: Failed means that it was throttled, with
 // the server's hint, 0 if there was none, and Passed that the quota had room for it. If settles is set, what t's Bill says
 // that it has cost is paid, in place of what it was to cost.
-func (p *Pacer[T]) End(now time.Time, t *Turn[T], outcome health.Outcome, hint time.Duration, settles bool) {
+func (p *Pacer) End(now time.Time, t *Turn, outcome health.Outcome, hint time.Duration, settles bool) {
 	p.advance(now)
-	switch outcome {
-	case health.Passed:
-		p.tally.add(0)
-		p.row, p.store.passed = time.Time{}, p.now
-	case health.Failed:
-		p.tally.add(1)
-		if p.row.IsZero() {
-			p.row = p.now
-		}
-	}
 	p.end(t, health.News{Outcome: outcome, Hint: hint})
-	if times, cost := t.Bill.Said(); settles && p.quota.inUnits && times > t.said && sensible(cost) {
-		p.settle(min(cost, most) - t.size)
+	if outcome != health.Nothing {
+		p.learn(outcome == health.Failed)
 	}
-}
-
-// sensible reports whether a cost says something.
-func sensible(cost float64) bool { return cost > 0 && !math.IsInf(cost, 1) }
-
-// end tells health what has become of the attempt of t. If that begins a wait, all processes of a store wait.
-func (p *Pacer[T]) end(t *Turn[T], n health.News) {
-	if t.ticket == 0 {
-		return
-	}
-	well := p.health.Well()
-	n.Ticket = t.ticket
-	p.health.End(p.now, n)
-	if well && p.health.Well() {
-		return
-	}
-	p.stirred = true
-	if until := p.now.Add(p.rest()); p.health.Closed() && until.After(p.closed) {
-		p.closed = until
-		p.store.report(until, p.row)
-	}
-}
-
-// settle pays for so many units more than a turn was to cost, or takes them back.
-func (p *Pacer[T]) settle(more float64) {
-	if p.mode == reserving {
-		p.store.spent += more
-	} else {
-		p.owe(more)
-	}
-	p.stirred = true
-}
-
-// Hold lets nothing start for d, mostHold at most.
-func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
-	p.advance(now)
-	if d = min(d, mostHold); d <= 0 {
-		return
-	}
-	p.hold = later(p.hold, p.now.Add(d)) // also when a store that is told fails later
-	if p.mode == reserving {
-		p.store.report(p.hold, p.now) // the caller knows
-	}
-}
-
-// Know lets p keep a quota that is known: so many units of cost in a second, and so many at once
-// after a pause, at least one. A unit is an attempt without a cost. It is for a Pacer that nobody has used.
-func (p *Pacer[T]) Know(now time.Time, rate, burst float64) {
-	p.advance(now)
-	p.quota = quota{rate: rate, burst: max(burst, 1), inUnits: true}
-	p.become(limited)
-	p.debt = -p.quota.burst
-}
-
-// Tell lets p keep a quota that a server states, in the answer to an attempt before which so many attempts
-// had started as before says, and after which so many have started as since says. It changes nothing after
-// Know, nor if the answer to a later attempt has come before.
-func (p *Pacer[T]) Tell(now time.Time, s Stated, before uint64, since float64) {
-	p.advance(now)
-	if p.quota.inUnits || !p.quota.told.latest(before) {
-		return
-	}
-	renewed := p.quota.told.renewed(s.Remaining)
-	p.quota.rate, p.quota.burst = s.Rate, s.Burst
-	if p.mode == open {
-		p.become(limited)
-		renewed = true
-	}
-	if debt := max(since-s.Remaining, -s.Burst); renewed || debt > p.debt {
-		p.debt = debt
-	}
-	p.stirred = true
-}
-
-// Join lets attempts wait for slots of a store. Know has said what the quota is.
-func (p *Pacer[T]) Join(now time.Time) {
-	p.advance(now)
-	if p.mode == limited {
-		p.own = ownRate{asOf: p.now, began: p.now}
-	}
-	p.store.join(p.now)
-	p.become(reserving)
-}
-
-// Part ends that. If there is something to tell, such as spare slots, a tells it to the store. Others still use the quota, so p
-// goes on at the rate of its own starts.
-func (p *Pacer[T]) Part(now time.Time) (a Ask, tells bool) {
-	p.advance(now)
-	p.store.giveBack(p.now, p.store.have())
-	a = p.store.news(p.now, p.quota)
-	p.Alone(now)
-	return a, a.Unused > tiny || math.Abs(a.Spent) > tiny || a.Hold > 0
-}
-
-// Alone notes that the store does not answer.
-func (p *Pacer[T]) Alone(now time.Time) {
-	p.advance(now)
-	p.store.fails(p.now)
-	if p.mode == alone {
-		return
-	}
-	p.own.set(p.now, p.quota.rate)
-	p.become(alone)
-}
-
-// Shared reports whether slots come from a store, and since when, or since when it fails.
-func (p *Pacer[T]) Shared() (ok bool, since time.Time) {
-	return p.mode == reserving && !p.store.heard.IsZero(), p.store.changed
-}
-
-// News notes that another process may have held all.
-func (p *Pacer[T]) News() { p.store.called = true }
-
-// Due reports whether there is something to ask the store.
-func (p *Pacer[T]) Due() bool {
-	switch p.mode {
-	case alone:
-		return true
-	case reserving:
-		first := p.First()
-		return p.store.due(p.now, p.need()) || first != nil && p.firstWait(first) == Never
-	}
-	return false
-}
-
-// Ask returns what to ask the store now, if anything is due. Otherwise it returns when to look again,
-// unless Due reports true before.
-func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
-	p.advance(now)
-	if early := p.store.gap - p.now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back
-		return Ask{}, false, early
-	}
-	if !p.Due() {
-		return Ask{}, false, idle
-	}
-	return p.store.ask(p.now, p.quota, p.need(), p.queue.longest), true, 0
-}
-
-// need returns what those that wait need of a store: nothing while they may not start anyway.
-func (p *Pacer[T]) need() need {
-	first := p.First()
-	if first == nil || p.health.Ready(p.now) > 0 {
-		return need{}
-	}
-	if head := p.queue.head(); head.urgent {
-		n := need{next: head.size, all: p.queue.size, left: head.left(p.now), urgent: true}
-		if head != first {
-			n.ahead = first.size
+	if said := t.Bill.said(); settles && p.quota.inUnits && said != t.said && makesSense(*said) {
+		if more := min(*said, most) - t.size; p.mode == reserving {
+			p.store.spent += more
+		} else {
+			p.owe(more)
 		}
-		return n
 	}
-	return need{next: first.size, all: p.queue.size, left: max(first.left(p.now), hurried)} // it gets no slot ahead of others
 }
 
-// Answered notes the answer to a. Those whose turns would come too late leave the queue.
-func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) {
-	p.advance(now)
-	begins, othersPass := p.store.answered(p.now, a, s)
-	if begins {
-		p.become(reserving)
+// learn learns whether an attempt was throttled, which has passed otherwise.
+func (p *Pacer) learn(throttled bool) {
+	p.tally.add(p.now, throttled)
+	if p.mode == alone {
+		p.own.ended(p.now, throttled, p.quota.rate)
 	}
-	if othersPass {
-		p.health.Hold(p.now, 0)
+	switch {
+	case throttled && p.row.IsZero():
+		p.row = p.now
+	case throttled:
+	case p.health.Closed(): // it began before that, and says nothing of what follows
+		p.row, p.store.passed = p.now.Add(p.health.Left(p.now)), p.now
+	default:
+		p.row, p.store.passed = time.Time{}, p.now
 	}
-	p.stirred = true
-	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
-		return
-	}
-	own := func(t *Turn[T]) time.Duration { // if its slots were the next
-		return inSeconds(min(s.Wait-max(a.Least-t.size, 0)/a.Rate, most))
-	}
-	for _, t := range p.queue.removeIf(func(t *Turn[T]) bool { return own(t) > t.left(p.now) && (p.store.hurry || !t.urgent) }) {
-		t.Late = own(t)
-		p.late = append(p.late, t)
+}
+
+// end tells health what has become of the attempt of t.
+func (p *Pacer) end(t *Turn, n health.News) {
+	if n.Ticket = t.ticket; n.Ticket > 0 {
+		p.health.End(p.now, n)
 	}
 }
 
 // bucket returns by how much debt falls in a second, and how far below zero. The rate is +Inf if
 // nothing limits it.
-func (p *Pacer[T]) bucket() (rate, burst float64) {
+func (p *Pacer) bucket() (rate, burst float64) {
 	switch p.mode {
 	case open:
 		return math.Inf(1), 0
@@ -431,7 +310,7 @@ func (p *Pacer[T]) bucket() (rate, burst float64) {
 }
 
 // rest returns for how long nothing may start, as far as that is known.
-func (p *Pacer[T]) rest() time.Duration {
+func (p *Pacer) rest() time.Duration {
 	rest := max(p.hold.Sub(p.now), 0)
 	if !p.health.Trying() {
 		rest = max(rest, p.health.Ready(p.now))
@@ -440,7 +319,7 @@ func (p *Pacer[T]) rest() time.Duration {
 }
 
 // trial returns how long it takes until an attempt no longer decides alone whether others start. If there is none, it is 0.
-func (p *Pacer[T]) trial() time.Duration {
+func (p *Pacer) trial() time.Duration {
 	if !p.health.Trying() {
 		return 0
 	}
@@ -450,7 +329,7 @@ func (p *Pacer[T]) trial() time.Duration {
 // forecast returns how long an attempt of a size has to wait if so many units start before it, and
 // whether that is sure, or only what to expect until the store says more. An attempt that is larger
 // than the burst starts when the burst is whole.
-func (p *Pacer[T]) forecast(ahead, size float64) (wait time.Duration, sure bool) {
+func (p *Pacer) forecast(ahead, size float64) (wait time.Duration, sure bool) {
 	wait = p.rest()
 	if p.mode == reserving {
 		slot, reserved := p.store.slot(p.now, ahead+size)
@@ -466,7 +345,7 @@ func (p *Pacer[T]) forecast(ahead, size float64) (wait time.Duration, sure bool)
 
 // firstWait returns how long t has to wait, which is the first: Never if the store has to say first. While another
 // attempt decides whether t may start, it is until that hangs, or until t's patience is over.
-func (p *Pacer[T]) firstWait(t *Turn[T]) time.Duration {
+func (p *Pacer) firstWait(t *Turn) time.Duration {
 	if hangs := p.trial(); hangs > 0 {
 		return min(hangs, max(t.left(p.now), Soon))
 	}
@@ -478,10 +357,11 @@ func (p *Pacer[T]) firstWait(t *Turn[T]) time.Duration {
 }
 
 // take lets t start, which is the first.
-func (p *Pacer[T]) take(t *Turn[T]) {
+func (p *Pacer) take(t *Turn) {
+	p.queue.remove(t)
 	p.queue.served++
-	p.store.urgent = false
-	p.Leave(t)
+	p.store.forHead = false
+	t.mode = p.mode
 	switch p.mode {
 	case open:
 		return
@@ -489,70 +369,49 @@ func (p *Pacer[T]) take(t *Turn[T]) {
 		p.debt += t.size
 	case reserving:
 		p.own.start(p.now, t.size)
-		p.store.use(t.size)
+		p.store.slots.use(t.size)
 	case alone:
 		p.own.start(p.now, t.size)
 		p.debt += t.size
 	}
 	t.ticket = p.health.Start(p.now)
-	t.paid, t.term = true, p.term
 }
 
 // owe adds units to debt, or takes them from it.
-func (p *Pacer[T]) owe(units float64) {
+func (p *Pacer) owe(units float64) {
 	_, burst := p.bucket()
 	p.debt = max(p.debt+units, -burst)
 }
 
-// become changes the mode. Debt begins anew: Return gives nothing back for starts of before.
-func (p *Pacer[T]) become(m mode) {
-	p.mode, p.debt, p.stirred = m, 0, true
-	p.term++
+// become changes the mode. Debt begins anew.
+func (p *Pacer) become(m mode) {
+	p.mode, p.debt = m, 0
 	p.health.Rule.Hang = func(_, _ time.Duration) time.Duration { return refusal }
 }
 
-// advance moves the time to now. What time brings happens here.
-func (p *Pacer[T]) advance(now time.Time) {
+// advance moves the time to now. What time brings happens here. A reading that is older than the latest counts as that
+// one. But one that is older by still means that a clock was set back: from then on its readings count for later ones.
+func (p *Pacer) advance(now time.Time) {
+	now = now.Add(p.setBack)
+	if back := p.now.Sub(now); back > 0 {
+		if back >= still {
+			p.setBack += back
+		}
+		return
+	}
 	from := p.now
-	switch back := from.Sub(now); {
-	case back >= still:
-		p.now = now
-		p.setBack(-back)
-		return
-	case back > 0:
-		return
-	}
 	p.now = now
-	if p.queue.expire(now) {
-		p.stirred = true
-	}
+	p.queue.expire(now)
 	if p.mode == open {
 		return
-	}
-	ended, seconds := p.tally.tick(now)
-	if p.mode == alone && ended.sent > 0 {
-		p.own.adapt(ended, seconds, p.quota.rate)
 	}
 	p.store.lapse(now, p.need().next)
 	p.pay(now.Sub(later(from, p.hold)).Seconds()) // without those of a hold
 }
 
-// setBack moves every time that p keeps as the clock was set back, so that what is past stays as long
-// ago, and what is to come as far ahead. Health does so for itself.
-func (p *Pacer[T]) setBack(by time.Duration) {
-	for _, t := range []*time.Time{&p.hold, &p.row, &p.closed, &p.own.asOf, &p.own.began} {
-		if !t.IsZero() {
-			*t = t.Add(by)
-		}
-	}
-	p.tally.second = p.now.Unix() // it goes on
-	p.queue.shift(by)
-	p.store.shift(by)
-}
-
 // pay lets debt fall for some seconds, if any: while attempts wait, also by what should have started in them, since
 // a timer may be late.
-func (p *Pacer[T]) pay(seconds float64) {
+func (p *Pacer) pay(seconds float64) {
 	rate, saved := p.bucket()
 	if p.Len() > 0 {
 		saved += math.Floor(rate * lag.Seconds())

@@ -14,7 +14,7 @@ import (
 
 // pace is a Pacer with a clock, and what has started since then.
 type pace struct {
-	pacing.Pacer[int]
+	pacing.Pacer
 	now     time.Time
 	started []int // owners
 	at      []time.Duration
@@ -34,16 +34,16 @@ func pacedAt(rate float64) *pace {
 func (p *pace) sleep(d time.Duration) { p.now = p.now.Add(d) }
 
 // enter puts an attempt into the queue, or lets it start.
-func (p *pace) enter(owner int, cost float64) *pacing.Turn[int] {
-	t := &pacing.Turn[int]{Owner: owner, Bill: &pacing.Bill{Cost: cost}}
+func (p *pace) enter(owner int, cost float64) *pacing.Turn {
+	t := &pacing.Turn{Owner: owner, Bill: &pacing.Bill{Cost: cost}}
 	if wait, ok := p.Enter(p.now, t, pacing.Never); ok && wait == 0 {
 		p.note(t)
 	}
 	return t
 }
 
-func (p *pace) note(t *pacing.Turn[int]) {
-	p.started = append(p.started, t.Owner)
+func (p *pace) note(t *pacing.Turn) {
+	p.started = append(p.started, t.Owner.(int))
 	p.at = append(p.at, p.now.Sub(epoch))
 }
 
@@ -121,7 +121,7 @@ func TestTheEarliestDeadlineGoesFirst(t *testing.T) {
 	p := pacedAt(1)
 	p.enter(-1, 0)
 	for i, patience := range []time.Duration{pacing.Never, 90 * time.Second, 60 * time.Second, pacing.Never, 70 * time.Second, 30 * time.Second, 60 * time.Second} {
-		p.Enter(p.now, &pacing.Turn[int]{Owner: i}, patience)
+		p.Enter(p.now, &pacing.Turn{Owner: i}, patience)
 	}
 	p.started = nil
 	p.drain()
@@ -137,7 +137,7 @@ func TestWhoComesAtTheRightMomentGoesBeforeNobody(t *testing.T) {
 	first := p.enter(0, 0)
 	for i := range 5 {
 		p.sleep(time.Second)
-		p.Enter(p.now, &pacing.Turn[int]{Owner: i + 1}, time.Minute)
+		p.Enter(p.now, &pacing.Turn{Owner: i + 1}, time.Minute)
 		if p.TryStart(p.now, p.First()) {
 			p.note(first)
 		}
@@ -156,9 +156,9 @@ func TestAnUrgentAttemptKnowsItsWait(t *testing.T) {
 			p.enter(0, 0)
 		}
 		for range urgent {
-			p.Enter(p.now, &pacing.Turn[int]{}, 15*time.Minute)
+			p.Enter(p.now, &pacing.Turn{}, 15*time.Minute)
 		}
-		got, ok := p.Enter(p.now, &pacing.Turn[int]{}, 15*time.Minute)
+		got, ok := p.Enter(p.now, &pacing.Turn{}, 15*time.Minute)
 		if want := max(wait, 1)*time.Second + time.Second; !ok || got < want-2*time.Second || got > want+2*time.Second {
 			t.Errorf("behind %d as urgent ones: %v, %v, want about %v", urgent, got, ok, want)
 		}
@@ -171,10 +171,10 @@ func TestQueueInAnyOrder(t *testing.T) {
 	for range 200 {
 		p := start()
 		p.Hold(p.now, time.Second)
-		var turns []*pacing.Turn[int]
+		var turns []*pacing.Turn
 		latest := map[int]time.Duration{}
 		for i := range 1 + rng.IntN(60) {
-			turn := &pacing.Turn[int]{Owner: i}
+			turn := &pacing.Turn{Owner: i}
 			latest[i] = time.Duration(2+rng.IntN(20)) * time.Second
 			p.Enter(p.now, turn, latest[i])
 			turns = append(turns, turn)
@@ -206,7 +206,7 @@ func TestTooLate(t *testing.T) {
 	p := pacedAt(1)
 	p.enter(0, 0)
 	for i := range 10 {
-		wait, ok := p.Enter(p.now, &pacing.Turn[int]{}, 5*time.Second)
+		wait, ok := p.Enter(p.now, &pacing.Turn{}, 5*time.Second)
 		if ok != (i < 4) || p.Len() != min(i+1, 4) {
 			t.Errorf("number %d: wait %v, ok %v, %d wait", i, wait, ok, p.Len())
 		}
@@ -218,10 +218,10 @@ func TestPatience(t *testing.T) {
 	p := pacedAt(1)
 	p.enter(0, 0)
 	wait := p.Wait(p.now)
-	if got, ok := p.Enter(p.now, &pacing.Turn[int]{}, wait-1); ok || got != wait {
+	if got, ok := p.Enter(p.now, &pacing.Turn{}, wait-1); ok || got != wait {
 		t.Errorf("with less patience than %v it entered, or waits %v", wait, got)
 	}
-	if got, ok := p.Enter(p.now, &pacing.Turn[int]{}, wait); !ok || got != wait {
+	if got, ok := p.Enter(p.now, &pacing.Turn{}, wait); !ok || got != wait {
 		t.Errorf("with a patience of %v it did not enter, or waits %v", wait, got)
 	}
 }
@@ -278,11 +278,11 @@ func TestClockJumpsAhead(t *testing.T) {
 func TestRandomRuns(t *testing.T) {
 	for _, p := range []*pace{start(), pacedAt(2), pacedAt(1000)} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		waiting := map[*pacing.Turn[int]]bool{}
+		waiting := map[*pacing.Turn]bool{}
 		for i := range 300_000 {
 			switch x := rng.IntN(100); {
 			case x < 40:
-				turn := &pacing.Turn[int]{Owner: i, Bill: &pacing.Bill{Cost: math.Exp(4 * rng.NormFloat64())}}
+				turn := &pacing.Turn{Owner: i, Bill: &pacing.Bill{Cost: math.Exp(4 * rng.NormFloat64())}}
 				if wait, ok := p.Enter(p.now, turn, time.Duration(rng.Int64N(int64(time.Minute)))); ok && wait > 0 {
 					waiting[turn] = true
 				}

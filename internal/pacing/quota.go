@@ -1,5 +1,10 @@
 package pacing
 
+import (
+	"math"
+	"sync/atomic"
+)
+
 // quota is a quota that is known. In one process it is GCRA (ITU-T I.371): attempts that start make
 // debt, which falls by the rate, to the burst below zero.
 type quota struct {
@@ -8,35 +13,50 @@ type quota struct {
 	told        told    // of one that a server states
 }
 
+// Bill is what the attempts of a call cost in units of a quota that was told by Know. A Bill that is nil says nothing.
+// It is safe for concurrent use.
+type Bill struct {
+	Cost float64 // of each, as far as is known before. One that is not positive, or not finite, is one unit
+
+	spent atomic.Pointer[float64] // what Say has said last: each time by another pointer
+}
+
+// Say notes what an attempt has cost.
+func (b *Bill) Say(cost float64) { b.spent.Store(&cost) }
+
+// said returns what was said last, or nil. What is said later has another address.
+func (b *Bill) said() *float64 {
+	if b == nil {
+		return nil
+	}
+	return b.spent.Load()
+}
+
+// makesSense reports whether a cost says something.
+func makesSense(cost float64) bool { return cost > 0 && !math.IsInf(cost, 1) }
+
 // Stated is what a server states of its quota with an answer.
 type Stated struct {
 	Rate, Burst float64 // units in a second, and how many at once
 	Remaining   float64 // that may start now
 }
 
-// told is what a server has stated. Answers come in any order: one whose attempt began before that of
-// another says nothing new.
+// told is what a server has stated.
 type told struct {
-	any       bool    // it has stated something
 	before    uint64  // attempts that had started before that of the latest answer
 	remaining float64 // what that has stated
 	answers   float64 // those that have come since, which may have been counted before it
 }
 
-// latest reports whether an answer is to an attempt that began after that of any answer before.
-func (s *told) latest(before uint64) bool {
+// hear notes an answer, to an attempt before which so many had started. Answers come in any order: it reports false
+// if a later attempt was answered before. It is renewed if so much more remains than by the latest answer that a new window
+// must have begun: attempts that have ended meanwhile may be counted in another order.
+func (s *told) hear(before uint64, remaining float64) (renewed, ok bool) {
 	s.answers++
-	if s.any && before < s.before {
-		return false
+	if before < s.before {
+		return false, false
 	}
-	s.any, s.before = true, before
-	return true
-}
-
-// renewed notes what remains by the latest answer, and reports whether that is so much more than before that a
-// new window has begun: attempts that have ended meanwhile may be counted in another order.
-func (s *told) renewed(remaining float64) bool {
-	rise, answers := remaining-s.remaining, s.answers
-	s.remaining, s.answers = remaining, 0
-	return rise > answers
+	renewed = remaining-s.remaining > s.answers
+	*s = told{before: before, remaining: remaining}
+	return renewed, true
 }

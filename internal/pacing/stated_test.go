@@ -13,11 +13,11 @@ func stated(remaining float64) pacing.Stated {
 }
 
 // wantFree fails unless so many may start now. They do not.
-func wantFree(t *testing.T, what string, p *pacing.Pacer[int], now time.Time, want int) {
+func wantFree(t *testing.T, what string, p *pacing.Pacer, now time.Time, want int) {
 	t.Helper()
-	var turns []*pacing.Turn[int]
+	var turns []*pacing.Turn
 	for wait, ok := time.Duration(0), true; ok; {
-		turn := new(pacing.Turn[int])
+		turn := new(pacing.Turn)
 		if wait, ok = p.Enter(now, turn, 0); ok && wait == 0 {
 			turns = append(turns, turn)
 		}
@@ -33,48 +33,48 @@ func wantFree(t *testing.T, what string, p *pacing.Pacer[int], now time.Time, wa
 func TestStatedQuota(t *testing.T) {
 	for _, tt := range []struct {
 		what string
-		tell func(p *pacing.Pacer[int], now time.Time)
+		tell func(p *pacing.Pacer, now time.Time)
 		free int
 	}{
-		{"what remains", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now, stated(7), 1, 0) }, 7},
-		{"but for what has started since", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now, stated(7), 1, 5) }, 2},
-		{"more has started than remains", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now, stated(1), 1, 5) }, 0},
-		{"less than by the own count", func(p *pacing.Pacer[int], now time.Time) {
+		{"what remains", func(p *pacing.Pacer, now time.Time) { p.Tell(now, stated(7), 1, 0) }, 7},
+		{"but for what has started since", func(p *pacing.Pacer, now time.Time) { p.Tell(now, stated(7), 1, 5) }, 2},
+		{"more has started than remains", func(p *pacing.Pacer, now time.Time) { p.Tell(now, stated(1), 1, 5) }, 0},
+		{"less than by the own count", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 1, 0)
 			p.Tell(now, stated(20), 2, 3)
 		}, 17},
-		{"more than by the own count", func(p *pacing.Pacer[int], now time.Time) {
+		{"more than by the own count", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 1, 40)
 			p.Tell(now, stated(49), 2, 0)
 		}, 10},
-		{"as much more as attempts have ended", func(p *pacing.Pacer[int], now time.Time) {
+		{"as much more as attempts have ended", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 3, 40)
 			p.Tell(now, stated(51), 4, 0) // it was counted before the one above
 		}, 10},
-		{"also if they are ignored", func(p *pacing.Pacer[int], now time.Time) {
+		{"also if they are ignored", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 3, 40)
 			p.Tell(now, stated(52), 2, 0)
 			p.Tell(now, stated(52), 4, 0)
 		}, 10},
-		{"a new window", func(p *pacing.Pacer[int], now time.Time) {
+		{"a new window", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 1, 40)
 			p.Tell(now, stated(99), 2, 20)
 		}, 79},
-		{"an earlier attempt", func(p *pacing.Pacer[int], now time.Time) {
+		{"an earlier attempt", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 2, 0)
 			p.Tell(now, stated(3), 1, 0)
 		}, 50},
-		{"time passes", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now.Add(-2*time.Second), stated(7), 1, 0) }, 27},
-		{"a hold goes on", func(p *pacing.Pacer[int], now time.Time) {
+		{"time passes", func(p *pacing.Pacer, now time.Time) { p.Tell(now.Add(-2*time.Second), stated(7), 1, 0) }, 27},
+		{"a hold goes on", func(p *pacing.Pacer, now time.Time) {
 			p.Hold(now, time.Second)
 			p.Tell(now, stated(7), 1, 0)
 		}, 0},
-		{"a quota of its own", func(p *pacing.Pacer[int], now time.Time) {
+		{"a quota of its own", func(p *pacing.Pacer, now time.Time) {
 			p.Know(now, 1, 2)
 			p.Tell(now, stated(7), 1, 0)
 		}, 2},
 	} {
-		p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+		p, now := new(pacing.Pacer), time.Unix(1000, 0)
 		tt.tell(p, now)
 		wantFree(t, tt.what, p, now, tt.free)
 	}
@@ -82,7 +82,7 @@ func TestStatedQuota(t *testing.T) {
 
 // Nothing is doubted: whatever is throttled, the rate is what the server states last.
 func TestAStatedQuotaIsNotDoubted(t *testing.T) {
-	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p, now := new(pacing.Pacer), time.Unix(1000, 0)
 	p.Tell(now, stated(100), 1, 0)
 	for range 60 {
 		throttle(p, now, 0)
@@ -98,7 +98,7 @@ func TestAStatedQuotaIsNotDoubted(t *testing.T) {
 
 // More than the quota does not remain.
 func TestNoMoreThanTheQuotaRemains(t *testing.T) {
-	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p, now := new(pacing.Pacer), time.Unix(1000, 0)
 	p.Tell(now, pacing.Stated{Rate: 1, Burst: 100, Remaining: 1e6}, 0, 0)
 	wantFree(t, "a million remain of a hundred", p, now, 100)
 }

@@ -10,49 +10,38 @@ const (
 	wrongAttempts = 20  // before which that part is not known
 )
 
-// tally counts attempts that have ended under a quota, and those of them that were throttled.
+// tally counts attempts that have ended under a quota, and those of them that were throttled. What it has counted fades by
+// the factor e in a minute.
 type tally struct {
-	second int64  // the one underway
-	now    sample // those of it
-	minute sample // those before it, which fade in a minute
+	ended, throttled float64
+	asOf             time.Time
 }
 
-// sample is some attempts, and how many of them were throttled.
-type sample struct{ sent, lost float64 }
-
-// add counts an attempt of the second underway, of which lost is 1 if it was throttled, and else 0.
-func (c *tally) add(lost float64) {
-	c.now.sent++
-	c.now.lost += lost
-}
-
-// tick begins the second of now, if it is a new one. It returns the attempts of the one that has
-// ended, and the seconds since.
-func (c *tally) tick(now time.Time) (ended sample, seconds float64) {
-	second := now.Unix()
-	if second == c.second {
-		return sample{}, 0
+func (c *tally) add(now time.Time, throttled bool) {
+	c.fade(now)
+	c.ended++
+	if throttled {
+		c.throttled++
 	}
-	ended, seconds = c.now, float64(max(second-c.second, 1))
-	kept := math.Pow(59./60, seconds-1) // in the seconds since the one that has ended
-	c.minute = sample{(c.minute.sent*59/60 + ended.sent) * kept, (c.minute.lost*59/60 + ended.lost) * kept}
-	c.now, c.second = sample{}, second
-	return ended, seconds
 }
 
-// throttled returns the part of the attempts of the last minute that was throttled: 0 if these are
-// too few to know it.
-func (c *tally) throttled() float64 {
-	if c.minute.sent < wrongAttempts {
+func (c *tally) fade(now time.Time) {
+	kept := math.Exp(-now.Sub(c.asOf).Minutes())
+	c.ended, c.throttled, c.asOf = c.ended*kept, c.throttled*kept, now
+}
+
+// part returns the part of the attempts that was throttled: 0 if these are too few to know it.
+func (c *tally) part(now time.Time) float64 {
+	if c.fade(now); c.ended < wrongAttempts {
 		return 0
 	}
-	return c.minute.lost / c.minute.sent
+	return c.throttled / c.ended
 }
 
-// seems returns what a quota of a rate seems to be, in units per second: less than the rate if so much is
+// seems returns what a quota of a rate seems to be, in units per second: less than the rate if such a part is
 // throttled that it must be another one.
-func (c *tally) seems(rate float64) float64 {
-	if part := c.throttled(); part >= wrongPart {
+func seems(rate, part float64) float64 {
+	if part >= wrongPart {
 		return rate * (1 - part)
 	}
 	return rate

@@ -14,7 +14,7 @@ func TestTimePassesOnce(t *testing.T) {
 		p, now := told(100, 1)
 		started := 0
 		enter := func(now time.Time) {
-			if wait, ok := p.Enter(now, new(pacing.Turn[int]), 0); ok && wait == 0 {
+			if wait, ok := p.Enter(now, new(pacing.Turn), 0); ok && wait == 0 {
 				started++
 			}
 		}

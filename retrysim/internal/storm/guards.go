@@ -16,7 +16,7 @@ import (
 type guards struct {
 	limits  []*limit.Adaptive
 	hedgers []*hedging.Rules
-	pacers  []*pacing.Pacer[int32]
+	pacers  []*pacing.Pacer
 	guarded []guarded // the calls; nil without guards
 }
 
@@ -24,8 +24,8 @@ type guards struct {
 type guarded struct {
 	limit  *limit.Adaptive
 	passes [2]retry.Pass // of the limit: the attempt's, and the hedge's
-	pacer  *pacing.Pacer[int32]
-	turn   *pacing.Turn[int32]
+	pacer  *pacing.Pacer
+	turn   *pacing.Turn
 	hedger *hedging.Rules
 	hedging.Call
 	running [2]bool
@@ -40,7 +40,7 @@ func (s *service) guard() {
 		s.hedgers = make([]*hedging.Rules, s.Processes)
 	}
 	if s.Pace {
-		s.pacers = make([]*pacing.Pacer[int32], s.Processes)
+		s.pacers = make([]*pacing.Pacer, s.Processes)
 	}
 	for i := range s.Processes {
 		s.guardProcess(i)
@@ -53,7 +53,7 @@ func (s *service) guardProcess(process int) {
 		s.limits[process] = &limit.Adaptive{Min: s.Limit.Min, Max: s.Limit.Max}
 	}
 	if s.pacers != nil {
-		s.pacers[process] = new(pacing.Pacer[int32])
+		s.pacers[process] = new(pacing.Pacer)
 		part := 1 / float64(s.Processes)
 		s.pacers[process].Know(s.Now(), part*s.Quota.Rate, part*s.Quota.Burst)
 	}
@@ -88,7 +88,7 @@ func (s *service) takeTurn(i int32) bool {
 	if most := s.policies[0].MaxElapsed; most > 0 {
 		patience = (most - (s.now - c.began)) / 2
 	}
-	g.turn = &pacing.Turn[int32]{Owner: i}
+	g.turn = &pacing.Turn{Owner: i}
 	wait, ok := g.pacer.Enter(s.Now(), g.turn, patience)
 	switch most := s.policies[0].MaxElapsed; {
 	case !ok:
@@ -112,19 +112,19 @@ func (s *service) sleep(i int32) {
 }
 
 // stir has those calls look again for which something has changed.
-func (s *service) stir(p *pacing.Pacer[int32]) {
+func (s *service) stir(p *pacing.Pacer) {
 	late, first := p.Stirred()
 	if first != nil {
 		late = append(late, first)
 	}
 	for _, t := range late {
-		s.schedule(0, turns, t.Owner, s.call(t.Owner).try)
+		s.schedule(0, turns, t.Owner.(int32), s.call(t.Owner.(int32)).try)
 	}
 }
 
 // endLate ends a call whose turn comes too late.
 func (s *service) endLate(i int32) {
-	s.guarded[i].turn = new(pacing.Turn[int32]) // events of the old one are out of date
+	s.guarded[i].turn = new(pacing.Turn) // events of the old one are out of date
 	s.call(i).loop.Close()
 	s.conclude(i, retry.ReasonGuard)
 }

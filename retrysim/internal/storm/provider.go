@@ -201,7 +201,7 @@ type providerCall struct {
 	sent     time.Duration       // when its latest attempt started
 	loop     *retry.Loop         // of this library's clients
 	waiver   *waiver             // of those under a pace
-	turn     *pacing.Turn[int32] // of the latest attempt
+	turn     *pacing.Turn // of the latest attempt
 }
 
 // A client is a process that makes calls. Its methods lead to send, again or finish, at

@@ -127,7 +127,7 @@ func (c *holding) answered(i int32, answer kind) {
 type pacedClient struct {
 	*own
 	process int32
-	pacer   pacing.Pacer[int32]
+	pacer   pacing.Pacer
 }
 
 func (s *provision) paced(process int32) *pacedClient {
@@ -142,7 +142,7 @@ func (c *pacedClient) begin(i int32) { c.start(i); c.attempt(i) }
 
 func (c *pacedClient) attempt(i int32) {
 	call := &c.calls[i]
-	call.turn = &pacing.Turn[int32]{Owner: i}
+	call.turn = &pacing.Turn{Owner: i}
 	left := call.deadline - c.now
 	if call.deadline < math.MaxInt64 {
 		left /= 2
@@ -168,9 +168,9 @@ func (c *pacedClient) wake() {
 	for t := c.pacer.First(); t != nil; t = c.pacer.First() {
 		switch {
 		case c.pacer.TryStart(c.Now(), t):
-			c.send(t.Owner)
+			c.send(t.Owner.(int32))
 		case t.Late > 0:
-			c.give(t.Owner)
+			c.give(t.Owner.(int32))
 		default:
 			wait, _ := c.pacer.Sleep(t)
 			c.wakeProcess(c.process, wait)
