@@ -72,7 +72,7 @@ type Pace struct {
 	bad     error // what is wrong with Quota, Per or Burst
 
 	shared    bool          // Share runs
-	tell      chan struct{} // gets an element when Share is to look
+	look      chan struct{} // gets an element when Share is to look
 	err       error         // of the latest exchange with the store
 	exchanges uint64
 }
@@ -145,7 +145,7 @@ func (p *Pace) Started() uint64 {
 // Package retryhttp calls Tell for Transport.PaceByHeaders.
 func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
 	rate := quota / per.Seconds()
-	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/most && rate <= most && quota <= most && remaining >= 0 && remaining <= most) {
+	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/pacing.Most && rate <= pacing.Most && quota <= pacing.Most && remaining >= 0 && remaining <= pacing.Most) {
 		return
 	}
 	now := p.lock()
@@ -223,7 +223,7 @@ func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float
 		per = time.Second
 	}
 	rate := quota / per.Seconds()
-	if per < 0 || !(rate >= 1/most && rate <= most) || !(burst >= 0 && burst <= most) {
+	if per < 0 || !(rate >= 1/pacing.Most && rate <= pacing.Most) || !(burst >= 0 && burst <= pacing.Most) {
 		return fmt.Errorf("pace: a Quota of %v per %v with a Burst of %v makes no sense: want one in thirty years to 1e9 in a second, and a Burst of 0 to 1e9", quota, per, burst)
 	}
 	p.pacer.Know(now, rate, burst)
@@ -244,7 +244,7 @@ func (p *Pace) unlock() {
 	}
 	if p.shared && p.pacer.Due() {
 		select {
-		case p.tell <- struct{}{}:
+		case p.look <- struct{}{}:
 		default:
 		}
 	}
@@ -272,32 +272,29 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 		return retry.Pass{}, nil
 	}
 	patience := e.Patience / 2
-	pass, wait, err := p.queue(ctx, patience)
-	if err == nil || wait == 0 {
-		return pass, err
-	}
-	if e.Patience > 0 && !e.Hedge {
+	pass, err := p.queue(ctx, patience)
+	if err != nil && e.Patience > 0 && !e.Hedge {
 		_ = e.Clock.Sleep(ctx, max(min(pause, patience), 1)) // if ctx ends, so does the run
 	}
-	return retry.Pass{}, err
+	return pass, err
 }
 
 // queue gives an attempt a turn, unless it would have to wait for longer than patience.
-func (p *Pace) queue(ctx context.Context, patience time.Duration) (retry.Pass, time.Duration, error) {
+func (p *Pace) queue(ctx context.Context, patience time.Duration) (retry.Pass, error) {
 	bill, _ := ctx.Value(costKey{}).(*pacing.Bill)
 	t := &turn{Owner: make(chan struct{}, 1), Bill: bill}
 	now := p.lock()
 	defer p.unlock()
 	if p.bad != nil {
-		return retry.Pass{}, 0, retry.Stop(p.bad)
+		return retry.Pass{}, retry.Stop(p.bad)
 	}
 	switch wait, ok := p.pacer.Enter(now, t, patience); {
 	case !ok:
-		return retry.Pass{}, wait, retry.Stop(paced.Late(wait))
+		return retry.Pass{}, retry.Stop(paced.Late(wait))
 	case wait > 0:
-		return p.waiting(t, wait), wait, nil
+		return p.waiting(t, wait), nil
 	}
-	return p.start(t), 0, nil
+	return p.start(t), nil
 }
 
 // again looks whether t, which waits, may start.
@@ -323,13 +320,14 @@ func (p *Pace) start(t *turn) retry.Pass {
 // queue sleeps, and only it: unlock wakes the others. Another clock than the system's may stand still while nobody
 // sleeps, so there all do.
 func (p *Pace) waiting(t *turn, expected time.Duration) retry.Pass {
+	if p.shared && expected == pacing.Soon {
+		expected = 0 // the store has to say
+	}
 	pass := retry.Pass{Wait: expected, Wake: t.Owner.(chan struct{}), Again: true, Held: t}
 	if sleep, timed := p.pacer.Sleep(t); timed {
 		pass.Wait, pass.Timed = sleep, true
 	} else if !readings.System(p.clock()) {
 		pass.Wait, pass.Timed = p.pacer.Expect(t), true
-	} else if p.shared && expected <= pacing.Soon { // the store has to say
-		pass.Wait = 0
 	}
 	return pass
 }

@@ -43,30 +43,33 @@ func (p *Pace) Share(ctx context.Context, s Store) error {
 	defer cancel()
 	news := s.News(ctx)
 	for ctx.Err() == nil {
-		a, due, next := p.ask()
-		if due {
+		if a, due, next := p.ask(); due {
 			_ = p.clock().Sleep(ctx, p.exchange(ctx, s, a))
-			continue
+		} else if p.idle(ctx, next, news) {
+			news = nil
 		}
-		limit, cancel := p.clock().WithTimeoutCause(ctx, next, nil)
-		select {
-		case <-limit.Done():
-		case <-p.tell:
-			if next <= pacing.Gap { // it is too early: there may be more by then
-				<-limit.Done()
-			}
-		case _, more := <-news:
-			if !more {
-				news = nil
-			}
-			p.lock()
-			p.pacer.News()
-			p.unlock()
-		}
-		cancel()
 	}
 	p.await(ctx, news)
 	return context.Cause(ctx)
+}
+
+// idle waits until there may be something to ask, for so long at most. It reports whether news has ended.
+func (p *Pace) idle(ctx context.Context, most time.Duration, news <-chan struct{}) (ended bool) {
+	limit, cancel := p.clock().WithTimeoutCause(ctx, most, nil)
+	defer cancel()
+	select {
+	case <-limit.Done():
+	case <-p.look:
+		if most <= pacing.Gap { // it is too early: there may be more by then
+			<-limit.Done()
+		}
+	case _, more := <-news:
+		p.lock()
+		p.pacer.News()
+		p.unlock()
+		return !more
+	}
+	return false
 }
 
 // await waits until the store's subscription has ended, but not for long.
@@ -94,7 +97,7 @@ func (p *Pace) join() error {
 	case p.shared:
 		return errors.New("pace: the Pace is shared already")
 	}
-	p.shared, p.err, p.tell = true, nil, make(chan struct{}, 1)
+	p.shared, p.err, p.look = true, nil, make(chan struct{}, 1)
 	p.pacer.Join(now)
 	return nil
 }

@@ -73,15 +73,12 @@ func (s *State) Reserve(now float64, a Ask) (Slots, error) {
 // check returns an error if a makes no sense.
 func (a Ask) check() error {
 	for _, x := range []float64{a.Rate, a.Burst, a.Want, a.Least, a.Unused, math.Abs(a.Spent), a.Hold, a.Row, a.Passed, a.Patience} {
-		if !(x >= 0 && x <= most) {
+		if !(x >= 0 && x <= pacing.Most) {
 			return errors.New("pace: a number of the Ask is negative, above 1e9, or not a number")
 		}
 	}
-	if a.Rate < 1/most || a.Burst < 1 {
+	if a.Rate < 1/pacing.Most || a.Burst < 1 {
 		return errors.New("pace: the Ask has a Rate of zero, or a Burst below one")
 	}
 	return nil
 }
-
-// most is the largest number of an Ask.
-const most = 1e9

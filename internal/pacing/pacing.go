@@ -21,7 +21,6 @@ import (
 
 const (
 	mostHold = 75 * time.Second      // the longest hold
-	mostDebt = 1e9                   // seconds of a wait until debt is paid
 	lag      = 10 * time.Millisecond // by which a timer may be late, so that what should have started meanwhile may
 	refusal  = 2 * time.Second       // that a throttled attempt takes: one that takes longer may take a minute, and no longer decides alone whether others start
 	still    = 5 * time.Second       // a clock that is back by so much was set
@@ -180,7 +179,7 @@ func (p *Pacer) Enter(now time.Time, t *Turn, patience time.Duration) (wait time
 	p.advance(now)
 	t.size = 1
 	if t.Bill != nil && p.quota.inUnits && makesSense(t.Bill.Cost) {
-		t.size = min(max(t.Bill.Cost, smallest), most)
+		t.size = min(max(t.Bill.Cost, smallest), Most)
 	}
 	t.said = t.Bill.said()
 	if t.urgent = patience < hurried; patience < Never/2 {
@@ -265,7 +264,7 @@ func (p *Pacer) End(now time.Time, t *Turn, outcome health.Outcome, hint time.Du
 		p.learn(outcome == health.Failed)
 	}
 	if said := t.Bill.said(); settles && p.quota.inUnits && said != t.said && makesSense(*said) {
-		if more := min(*said, most) - t.size; p.mode == reserving {
+		if more := min(*said, Most) - t.size; p.mode == reserving {
 			p.store.spent += more
 		} else {
 			p.owe(more)
@@ -337,7 +336,7 @@ func (p *Pacer) forecast(ahead, size float64) (wait time.Duration, sure bool) {
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
-		paid := max(p.hold.Sub(p.now), 0) + roundUp + inSeconds(min(n/rate, mostDebt)) // not while Hold holds, but while health is closed
+		paid := max(p.hold.Sub(p.now), 0) + roundUp + inSeconds(n/rate) // not while Hold holds, but while health is closed
 		wait = max(wait, paid)
 	}
 	return wait, true
@@ -421,7 +420,10 @@ func (p *Pacer) pay(seconds float64) {
 	}
 }
 
-func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// inSeconds returns so many seconds, Most at most.
+func inSeconds(s float64) time.Duration { return time.Duration(bounded(s) * float64(time.Second)) }
+
+func bounded(x float64) float64 { return min(max(x, -Most), Most) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

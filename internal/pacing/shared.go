@@ -104,7 +104,7 @@ func (p *Pacer) Answered(now time.Time, a Ask, s Slots) {
 		return
 	}
 	own := func(t *Turn) time.Duration { // if its slots were the next
-		return inSeconds(min(s.Wait-max(a.Least-t.size, 0)/a.Rate, most))
+		return inSeconds(s.Wait - max(a.Least-t.size, 0)/a.Rate)
 	}
 	for _, t := range p.queue.removeIf(func(t *Turn) bool { return own(t) > t.left(p.now) && (a.urgent() || !t.urgent) }) {
 		t.Late = own(t)

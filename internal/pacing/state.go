@@ -20,7 +20,7 @@ type State struct{ Tat, At, Moved, Until, Passed, Ahead, Free, Freed float64 }
 
 // Keep returns for how long from At on a store keeps s, if a was applied last: then the zero State says as much.
 func (s *State) Keep(a Ask) time.Duration {
-	return inSeconds(min(max(s.Tat-s.At+a.Burst/a.Rate, keeps), most))
+	return inSeconds(max(s.Tat-s.At+a.Burst/a.Rate, keeps))
 }
 
 // Reserve applies an Ask at now, a time in seconds. The formula is GCRA's (ITU-T I.371), with slots that are

@@ -23,8 +23,10 @@ const (
 	fresh     = time.Second            // for which an answer is good: slots that are used later need another one
 	orphaned  = 500 * time.Millisecond // for which slots are still good when the store has lost its state
 	mostMoved = 3600                   // seconds by which holds move slots while somebody waits for them, at most
-	most      = 1e9                    // no number of a store or an Ask that is larger counts
 )
+
+// Most is the largest number of an Ask, and of what else counts: units, and seconds.
+const Most = 1e9
 
 // store is what a process knows of a store, which gives out slots of a quota that others use too: units
 // that may start at a time. The process asks for what those that wait need, and tells the store of the
@@ -76,7 +78,7 @@ func (s *store) slot(now time.Time, n float64) (wait time.Duration, sure bool) {
 	at, ok := s.slots.at(n)
 	switch {
 	case !ok:
-		return s.slots.end(now).Sub(now) + Soon + inSeconds(min((n-s.slots.count())/s.flow, most)), false
+		return s.slots.end(now).Sub(now) + Soon + inSeconds((n-s.slots.count())/s.flow), false
 	case !at.After(now) && now.Sub(s.heard) > fresh:
 		return Soon, false
 	}
@@ -138,15 +140,15 @@ func (s *store) forgetFlow() { s.flow = math.Inf(1) }
 
 // news returns an Ask that wants nothing, but tells what the store does not know.
 func (s *store) news(now time.Time, q quota, h hold) (a Ask) {
-	a = Ask{Rate: q.rate, Burst: q.burst, Unused: min(s.unused, most), Spent: min(max(s.spent, -most), most)}
+	a = Ask{Rate: q.rate, Burst: q.burst, Unused: bounded(s.unused), Spent: bounded(s.spent)}
 	if h.ends.After(later(s.told, now)) {
 		a.Hold = h.ends.Sub(now).Seconds()
 		if !h.row.IsZero() {
-			a.Row = min(now.Sub(h.row).Seconds(), most)
+			a.Row = bounded(now.Sub(h.row).Seconds())
 		}
 	}
 	if !s.passed.IsZero() {
-		a.Passed = min(max(now.Sub(s.passed).Seconds(), tiny), most)
+		a.Passed = bounded(max(now.Sub(s.passed).Seconds(), tiny))
 	}
 	return a
 }
@@ -157,12 +159,12 @@ func (s *store) ask(now time.Time, q quota, n need, h hold, longest func(time.Ti
 	s.unused += s.slots.cut(now, s.slots.count()-n.all)
 	a = s.news(now, q, h)
 	if want, least := s.wants(now, n); want > 0 {
-		a.Want, a.Least = min(want, most), min(least, most)
+		a.Want, a.Least = bounded(want), bounded(least)
 		patience := n.left
 		if least == 0 {
 			patience = longest(now) // the first has its slots
 		}
-		a.Patience = min(patience.Seconds(), most)
+		a.Patience = bounded(patience.Seconds())
 	}
 	s.asked, s.called, s.passed = now, false, time.Time{}
 	return a
@@ -200,7 +202,7 @@ func (s *store) follow(now time.Time, moved float64) {
 
 // add takes the slots of an answer. Those whose time has come before may be used now.
 func (s *store) add(now time.Time, answer Slots, rate float64) {
-	n, wait := answer.N, min(max(answer.Wait, -most), most)
+	n, wait := answer.N, bounded(answer.Wait)
 	if wait < 0 {
 		come := min(math.Floor(-wait*rate+tiny)+1, n)
 		s.slots.add(batch{at: now, n: come})

@@ -198,10 +198,10 @@ type providerCall struct {
 	deadline time.Duration // of all attempts; the end of time in a backlog
 	hint     time.Duration // of the latest answer
 	retries  int
-	sent     time.Duration       // when its latest attempt started
-	loop     *retry.Loop         // of this library's clients
-	waiver   *waiver             // of those under a pace
-	turn     *pacing.Turn // of the latest attempt
+	sent     time.Duration // when its latest attempt started
+	loop     *retry.Loop   // of this library's clients
+	waiver   *waiver       // of those under a pace
+	turn     *pacing.Turn  // of the latest attempt
 }
 
 // A client is a process that makes calls. Its methods lead to send, again or finish, at
