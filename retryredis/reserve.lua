@@ -1,12 +1,16 @@
 -- State.Reserve of package pace, as one step. KEYS[1] is a hash of the State's numbers. ARGV are the
 -- Ask: rate, burst, want, least, unused, spent, hold, row, passed, patience; and the time of a test, '' for the server's.
 -- It returns the Slots: n, wait, moved.
-local most, a = 1e9, {}
+-- The names of numbers, of functions and of times are those of the package.
+local most, horizon, longHold, back, kept, keeps, express, scatter, hurried = 1e9, .5, 75, 5, 3600, 600, 5, 1.5, 2
+
+local ask = {}
 for i = 1, 10 do
-  a[i] = tonumber(ARGV[i])
-  if not (a[i] and math.abs(a[i]) <= most and (a[i] >= 0 or i == 6)) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
+  local x = tonumber(ARGV[i])
+  if not (x and math.abs(x) <= most and (x >= 0 or i == 6)) then return redis.error_reply('ERR number ' .. i .. ' of the Ask makes no sense') end
+  ask[i] = x
 end
-local rate, burst, want, least, unused, spent, hold, row, pass, patience = unpack(a)
+local rate, burst, want, least, unused, spent, hold, row, pass, patience = unpack(ask)
 if rate < 1 / most or burst < 1 then return redis.error_reply('ERR the Ask has a Rate of zero, or a Burst below one') end
 
 local now = tonumber(ARGV[11])
@@ -15,24 +19,24 @@ if not now then
   now = t[1] + t[2] / 1e6
 end
 local names, needed = {'tat', 'at', 'moved', 'until', 'passed', 'ahead', 'free', 'freed'}, 4 -- the others are 0 if they are not there
-local s, there, lacks = {}, 0, false
+local state, there, lacks = {}, 0, false
 for i, v in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
-  s[i] = v and tonumber(v) or 0
+  state[i] = v and tonumber(v) or 0
   if v then there = there + 1 end
-  lacks = lacks or not v and i <= needed or v and not (tonumber(v) and s[i] >= -1e12 and s[i] <= 1e12)
+  lacks = lacks or not v and i <= needed or v and not (tonumber(v) and math.abs(state[i]) <= 1e12)
 end
 local length = redis.call('HLEN', KEYS[1])
 if length > 0 and (lacks or length ~= there) then return redis.error_reply('ERR the key has something else than a quota') end
-local tat, at, moved, till, passed, ahead, free, freed = unpack(s)
+local tat, at, moved, till, passed, ahead, free, freed = unpack(state)
 
 -- advance
 local gap = 1 / rate
 local bucket = burst * gap
 if length == 0 or at == 0 then
   tat, moved, till, passed, ahead, free, freed = now - bucket, -now, 0, 0, 0, 0, 0
-elseif now - at < -5 then
+elseif now - at < -back then
   local by = now - at
-  tat = now + math.min(math.max(tat - at, -bucket), 3600)
+  tat = now + math.min(math.max(tat - at, -bucket), kept)
   till, passed, ahead, freed = till + by, passed + by, ahead + by, freed + by
 else
   now = math.max(now, at)
@@ -51,7 +55,7 @@ tat = math.max(tat + (spent - unused) * gap, now - bucket)
 free = math.min(free, math.max(tat - freed, 0) / gap)
 
 -- hold
-local ends = now + math.min(hold, 75)
+local ends = now + math.min(hold, longHold)
 if passed <= now - row and hold > 0 and ends > till then
   local by = ends - math.max(till, now)
   tat, ahead, freed = math.max(tat, now) + by, ahead + by, freed + by
@@ -59,21 +63,23 @@ if passed <= now - row and hold > 0 and ends > till then
   redis.call('PUBLISH', KEYS[1], 'held')
 end
 
+-- giveAhead, or give
 local n, wait = 0, 0
 if want > 0 then
   least = math.max(least, math.min(want, 1))
   wait = tat + least * gap - now
-  if free >= 1.5 * least and freed - now < math.min(wait, patience) then
+  local every = least * gap * express
+  if free >= scatter * least and freed - now < math.min(wait, patience) then
     n, wait = least, freed - now - (least - 1) * gap
-    freed = freed + 1.5 * least * (tat - freed) / free
-    free = free - 1.5 * least
-  elseif wait > patience and patience < 2 and least * gap * 5 <= 2 and ahead - now <= patience then
+    freed = freed + scatter * least * (tat - freed) / free
+    free = free - scatter * least
+  elseif wait > patience and patience < hurried and every <= hurried and ahead - now <= patience then
     n, wait = least, ahead - now - (least - 1) * gap
-    ahead = ahead + least * gap * 5
+    ahead = ahead + every
     tat = tat + least * gap
   elseif wait <= patience then
-    local x = now * 618.0339887
-    n = math.min(want, math.max(math.floor((now + .5 - tat) * rate / 2 + (x - math.floor(x))), least))
+    local dither = now * 618.0339887 % 1
+    n = math.min(want, math.max(math.floor((now + horizon - tat) * rate / 2 + dither), least))
     wait = tat + gap - now
     tat = tat + n * gap
   end
@@ -82,5 +88,5 @@ end
 local text = {}
 for i, x in ipairs({tat, now, moved, till, passed, ahead, free, freed}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
 redis.call('HMSET', KEYS[1], unpack(text))
-redis.call('PEXPIRE', KEYS[1], math.ceil(math.min(math.max(tat - now + bucket, 600), 1e9) * 1e3))
+redis.call('PEXPIRE', KEYS[1], math.ceil(math.min(math.max(tat - now + bucket, keeps), most) * 1e3))
 return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved)}

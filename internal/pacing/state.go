@@ -15,7 +15,8 @@ const (
 	scatter  = 1.5  // of so many slots that are free one is given: where they lie is not known
 )
 
-// State is what a store keeps of a quota: see package pace.
+// State is what a store keeps of a quota, see package pace: times, in seconds of its clock, and numbers of slots. The
+// Free slots were given back, and lie somewhere between Freed and Tat.
 type State struct{ Tat, At, Moved, Until, Passed, Ahead, Free, Freed float64 }
 
 // Keep returns for how long from At on a store keeps s, if a was applied last: then the zero State says as much.
