@@ -92,7 +92,7 @@ func (b *Breaker) Leave(p retry.Pass, x retry.Exit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.health.Rule.Evidence == nil {
-		b.health.Rule = health.Rule{Evidence: &b.share, Wait: b.wait}
+		b.health.Rule = health.Rule{Evidence: &b.share, Wait: b.wait, Hang: func(wait, next time.Duration) time.Duration { return wait + next }}
 	}
 	b.random, _ = p.Held.(func() float64)
 	b.health.End(now, health.News{Ticket: p.Round, Outcome: outcome})

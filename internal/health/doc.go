@@ -1,17 +1,11 @@
 // Package health decides when to stop calling what is down, when to try it, and how to come
 // back, for package pace (a hold), breaker, retryqueue (a gate) and failover (a target's rest).
 // It has no clock, no lock and no source of randomness: it is given times, and waits.
-//
-// # Data
-//
-// A [Health] has the number of successes that it still needs to be well, the time when its wait
-// ends, the time when attempts in flight no longer keep the next from starting, how many there are,
-// and how many waits there were since it was well. Attempts are numbered in the order of their
-// starts. Two of these numbers say which of them are late.
+// Attempts are numbered in the order of their starts, so that late ones are known.
 //
 // # States
 //
-// They follow from the data:
+// They follow from the successes that a [Health] still needs, the time when its wait ends, and the attempts in flight:
 //
 //	well     no success is needed: any number of attempts may start
 //	closed   none has passed since it closed
@@ -47,13 +41,15 @@
 // # What differs
 //
 //	          evidence  wait                   hang        ramp  a failure on the ramp
-//	pace      Row       Hold                   wait+next   –     –
+//	pace      Row       Hold                   2s          –     –
 //	breaker   Share     1s to 1m, ±20 %        wait+next   –     –
 //	gate      Score     Gate.Probe, or a       next        10    is evidence
 //	                    longer hint
 //	failover  Row{3}    Set.Rest               wait        10    closes it
 //
-// A breaker waits after an attempt that hangs as after any that fails. A gate's probes come at the intervals of its Probe, also if they hang. A target's attempt that
-// hangs keeps others away as long as its rest was, and not longer. A gate must not close because
-// half of the calls fail, even after an outage. A target's calls can be made elsewhere.
+// A throttled attempt takes no two seconds, and one that is let through may take minutes. A
+// breaker waits after an attempt that hangs as after any that fails. A gate's probes come at the
+// intervals of its Probe, also if they hang. A target's attempt that hangs keeps others away as
+// long as its rest was, and not longer. A gate must not close because half of the calls fail, even
+// after an outage. A target's calls can be made elsewhere.
 package health

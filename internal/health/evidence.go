@@ -42,43 +42,42 @@ func (r *Row) Reset()           { r.N = 0 }
 // have ended, and nine tenths of them have failed. One in use may be up to a tenth of a second
 // shorter.
 type Share struct {
-	epoch  time.Time // of the first slot
-	slot   int64     // the one underway
-	slots  [100]struct{ ended, failed uint32 }
-	ended  int // in all slots
-	failed int
+	epoch time.Time   // of the first slot
+	slot  int64       // the one underway
+	slots [100]counts // in a ring
+	all   counts      // of them
 }
+
+type counts struct{ ended, failed uint32 }
 
 const slotLength = time.Second / 10
 
 func (s *Share) Failed(now time.Time, _ string) bool {
 	s.add(now, 1)
-	return s.ended >= 20 && 10*s.failed >= 9*s.ended
+	return s.all.ended >= 20 && 10*s.all.failed >= 9*s.all.ended
 }
 
 func (s *Share) Passed(now time.Time) { s.add(now, 0) }
 func (s *Share) Reset()               { *s = Share{} }
 
-func (s *Share) add(now time.Time, failed int) {
-	if s.epoch.Add(time.Duration(s.slot)*slotLength).Sub(now) > slack { // the clock was set back
-		*s = Share{epoch: now}
+func (s *Share) add(now time.Time, failed uint32) {
+	length := int64(len(s.slots))
+	slot := int64(now.Sub(s.epoch) / slotLength)
+	if slot > s.slot+length || slot < s.slot-int64(slack/slotLength) { // all is old, or the clock was set back
+		*s, slot = Share{epoch: now}, 0
 	}
-	for slot := int64(now.Sub(s.epoch) / slotLength); s.slot < slot; {
-		if slot-s.slot > int64(len(s.slots)) { // or nothing has ended before
-			*s = Share{epoch: now}
-			break
-		}
+	for s.slot < slot {
 		s.slot++
-		old := &s.slots[s.slot%int64(len(s.slots))]
-		s.ended -= int(old.ended)
-		s.failed -= int(old.failed)
-		old.ended, old.failed = 0, 0
+		old := &s.slots[s.slot%length]
+		s.all.ended -= old.ended
+		s.all.failed -= old.failed
+		*old = counts{}
 	}
-	at := &s.slots[s.slot%int64(len(s.slots))]
+	at := &s.slots[s.slot%length]
 	at.ended++
-	at.failed += uint32(failed)
-	s.ended++
-	s.failed += failed
+	at.failed += failed
+	s.all.ended++
+	s.all.failed += failed
 }
 
 // Score is the evidence of a queue's gate, whose failures may be those of bad messages. A failure

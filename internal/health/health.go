@@ -2,26 +2,20 @@ package health
 
 import "time"
 
-// Rule says when a Health closes, for how long, and how it comes back. The zero Rule is
-// that of a hold: see [Row] and [Hold].
+// Rule says when a Health closes, for how long, and how it comes back. It needs Evidence, Wait and Hang.
 type Rule struct {
-	// Evidence says after which failure it closes. Nil means the zero Row.
-	Evidence Evidence
+	Evidence Evidence // says after which failure it closes
 
 	// Wait returns the nth wait since it was well, given what the server has asked for, 0 if
 	// nothing. If n is 0, only what was asked for counts: it lengthens a wait that has begun.
 	// It is called when a wait begins, and when an attempt on probation or on the ramp starts.
-	// Nil means Hold.
 	Wait func(n int, hint time.Duration) time.Duration
 
 	// Hang returns after how long the next attempt may start if one on probation does not
-	// end, given the wait before that one and the wait that is next. Nil means their sum:
-	// when as long again as the wait has passed, the attempt counts as failed, and the next
-	// wait follows.
+	// end, given the wait before that one and the wait that is next.
 	Hang func(wait, next time.Duration) time.Duration
 
-	// Ramp is how many successes make it well again. Until then no more attempts are in flight
-	// than one and one for each success. Below one counts as one.
+	// Ramp is how many successes make it well again. Below one counts as one.
 	Ramp int
 
 	// Strict says that a failure on the ramp closes it at once. Otherwise it takes the
@@ -50,9 +44,8 @@ type News struct {
 // Health decides whether attempts at something may start: see the package documentation. The
 // zero Health is well. It is not safe for concurrent use.
 type Health struct {
-	Rule Rule // set before the first use
+	Rule Rule // set before the first End, and before a Start when it is not well
 
-	row   Row           // the evidence of a Rule without one
 	left  int           // successes until it is well; 0: it is well; the whole Ramp: it is closed
 	waits int           // since it was well
 	wait  time.Duration // the latest of them
@@ -90,7 +83,7 @@ func (h *Health) Ready(now time.Time) (wait time.Duration) {
 		return 0
 	}
 	wait = h.Left(now)
-	if h.full() && Ahead(now, h.hung, h.hang()) {
+	if h.full() && Ahead(now, h.hung, h.Rule.Hang(h.wait, h.next)) {
 		wait = max(wait, h.hung.Sub(now))
 	}
 	return wait
@@ -117,7 +110,7 @@ func (h *Health) Start(now time.Time) (ticket uint64) {
 		}
 		h.flight++
 		h.next = h.waitFor(h.waits+1, 0)
-		h.hung = now.Add(h.hang())
+		h.hung = now.Add(h.Rule.Hang(h.wait, h.next))
 	}
 	h.started++
 	return h.started
@@ -143,7 +136,7 @@ func (h *Health) End(now time.Time, n News) {
 
 func (h *Health) passed(now time.Time, after bool) {
 	if h.left == 0 || after && !h.Closed() {
-		h.evidence().Passed(now)
+		h.Rule.Evidence.Passed(now)
 	}
 	if h.left == 0 || !after {
 		return
@@ -164,7 +157,7 @@ func (h *Health) failed(now time.Time, n News, current bool) {
 			h.lengthen(now, h.waitFor(0, n.Hint))
 		}
 	case !current:
-	case closed, n.Outcome == Broken, h.left > 0 && h.Rule.Strict, h.evidence().Failed(now, n.ID):
+	case closed, n.Outcome == Broken, h.left > 0 && h.Rule.Strict, h.Rule.Evidence.Failed(now, n.ID):
 		h.waits++
 		h.close(now, h.waitFor(h.waits, n.Hint))
 	}
@@ -175,8 +168,8 @@ func (h *Health) failed(now time.Time, n News, current bool) {
 func (h *Health) Hold(now time.Time, d time.Duration) {
 	switch {
 	case d <= 0:
-		*h = Health{Rule: h.Rule, row: h.row, started: h.started, counted: h.started}
-		h.evidence().Reset()
+		*h = Health{Rule: h.Rule, started: h.started, counted: h.started}
+		h.Rule.Evidence.Reset()
 	case h.Closed():
 		h.lengthen(now, d)
 		h.closed, h.counted, h.flight = h.started, h.started, 0
@@ -188,7 +181,7 @@ func (h *Health) Hold(now time.Time, d time.Duration) {
 func (h *Health) close(now time.Time, d time.Duration) {
 	h.left, h.wait, h.due = h.ramp(), d, now.Add(d)
 	h.closed, h.counted, h.flight = h.started, h.started, 0
-	h.evidence().Reset()
+	h.Rule.Evidence.Reset()
 }
 
 // lengthen lets the wait end no earlier than in d.
@@ -203,29 +196,11 @@ func (h *Health) full() bool { return h.flight > h.ramp()-h.left }
 
 func (h *Health) ramp() int { return max(h.Rule.Ramp, 1) }
 
-func (h *Health) hang() time.Duration {
-	if h.Rule.Hang != nil {
-		return h.Rule.Hang(h.wait, h.next)
-	}
-	return h.wait + h.next
-}
-
 func (h *Health) waitFor(n int, hint time.Duration) time.Duration {
-	wait := Hold
-	if h.Rule.Wait != nil {
-		wait = h.Rule.Wait
-	}
-	return min(wait(n, hint), mostWait)
+	return min(h.Rule.Wait(n, hint), mostWait)
 }
 
-func (h *Health) evidence() Evidence {
-	if h.Rule.Evidence != nil {
-		return h.Rule.Evidence
-	}
-	return &h.row
-}
-
-// Hold is the wait of a Rule without one: the server's hint, at most 75 seconds. Without a hint it
+// Hold is the Wait of a pace's hold: the server's hint, at most 75 seconds. Without a hint it
 // is a second, and twice as long each time, up to a minute.
 func Hold(n int, hint time.Duration) time.Duration {
 	if hint > 0 {

@@ -18,7 +18,21 @@ type patient struct {
 }
 
 func newPatient(t *testing.T, r Rule) *patient {
-	return &patient{t, &Health{Rule: r}, time.Unix(0, 0)}
+	return &patient{t, &Health{Rule: whole(r)}, time.Unix(0, 0)}
+}
+
+// whole returns r with what a hold has of what it lacks, and the Hang of a breaker.
+func whole(r Rule) Rule {
+	if r.Evidence == nil {
+		r.Evidence = new(Row)
+	}
+	if r.Wait == nil {
+		r.Wait = Hold
+	}
+	if r.Hang == nil {
+		r.Hang = func(wait, next time.Duration) time.Duration { return wait + next }
+	}
+	return r
 }
 
 func (p *patient) after(d time.Duration) *patient { p.now = p.now.Add(d); return p }
@@ -642,7 +656,7 @@ func TestScore(t *testing.T) {
 }
 
 func TestHealthAllocates(t *testing.T) {
-	h := Health{Rule: Rule{Evidence: new(Share)}}
+	h := Health{Rule: whole(Rule{Evidence: new(Share)})}
 	now := time.Unix(0, 0)
 	if n := testing.AllocsPerRun(1000, func() {
 		now = now.Add(time.Millisecond)

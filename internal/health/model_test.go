@@ -40,10 +40,7 @@ type model struct {
 }
 
 func (m *model) wait(n int, hint time.Duration) time.Duration {
-	if m.rule.Wait != nil {
-		return m.rule.Wait(n, hint)
-	}
-	return Hold(n, hint)
+	return m.rule.Wait(n, hint)
 }
 
 // read returns the spans so far.
@@ -206,10 +203,7 @@ func (m *model) hang(spans []span) time.Duration {
 		i--
 	}
 	last, next := spans[i].wait, m.wait(waits(spans)+1, 0)
-	if m.rule.Hang != nil {
-		return m.rule.Hang(last, next)
-	}
-	return last + next
+	return m.rule.Hang(last, next)
 }
 
 func (m *model) hangs(spans []span, past []event, at time.Time) bool {
@@ -340,7 +334,7 @@ func next(wait, next time.Duration) time.Duration   { return next }
 // play does to a Health what the bytes say, and compares it with the model after each step. It returns
 // how often the Health was closed, on the ramp, and full.
 func play(t testing.TB, count string, next func() int, steps int) (closed, ramp, full int) {
-	rule := rules[count]()
+	rule := whole(rules[count]())
 	h := Health{Rule: rule}
 	m := model{rule: rule, count: count}
 	now := time.Unix(0, 0)

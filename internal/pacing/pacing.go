@@ -73,10 +73,11 @@ type Pacer struct {
 	own   ownRate
 	store store
 
-	hold   time.Time // nothing starts before
-	health health.Health
-	row    time.Time // since when nobody passes: when the first attempt was throttled since one has passed; zero: none was
-	tally  tally     // what became of the attempts
+	hold    time.Time // nothing starts before
+	health  health.Health
+	refused health.Row // its evidence
+	row     time.Time  // since when nobody passes: when the first attempt was throttled since one has passed; zero: none was
+	tally   tally      // what became of the attempts
 
 	queue queue
 	late  []*Turn // that have left it since their turns come too late, and whose owners do not know yet
@@ -385,7 +386,7 @@ func (p *Pacer) owe(units float64) {
 // become changes the mode. Debt begins anew.
 func (p *Pacer) become(m mode) {
 	p.mode, p.debt = m, 0
-	p.health.Rule.Hang = func(_, _ time.Duration) time.Duration { return refusal }
+	p.health.Rule = health.Rule{Evidence: &p.refused, Wait: health.Hold, Hang: func(_, _ time.Duration) time.Duration { return refusal }}
 }
 
 // advance moves the time to now. What time brings happens here. A reading that is older than the latest counts as that
