@@ -384,6 +384,38 @@ func TestAHoldThatASuccessAsksFor(t *testing.T) {
 	}
 }
 
+// While nothing may start, a process asks the store for no slots, and for nothing at all unless there is news.
+func TestAHeldProcessIsSilent(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{})
+	for range 6 {
+		now = now.Add(time.Second)
+		p.Enter(now, new(pacing.Turn), time.Minute)
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, pacing.Slots{N: 1})
+		turn := p.First()
+		if !p.TryStart(now, turn) {
+			t.Fatal("it does not start")
+		}
+		p.End(now, turn, health.Failed, 9*time.Second, false)
+	}
+	a, _, _ := p.Ask(now.Add(time.Second))
+	p.Answered(now.Add(time.Second), a, pacing.Slots{Moved: a.Hold})
+	waiting := new(pacing.Turn)
+	p.Enter(now.Add(2*time.Second), waiting, time.Minute)
+	if a, due, _ := p.Ask(now.Add(3 * time.Second)); due || p.Due() {
+		t.Errorf("in the hold it asks %+v", a)
+	}
+	p.News()
+	if a, due, _ := p.Ask(now.Add(4 * time.Second)); !due || a.Want != 0 || p.Due() {
+		t.Errorf("after news it asks %+v, %v, and then again: %v", a, due, p.Due())
+	}
+	if a, due, _ := p.Ask(now.Add(9 * time.Second)); !due || a.Want != 1 {
+		t.Errorf("after the hold it asks %+v, %v", a, due)
+	}
+}
+
 // After a hold an attempt that is throttled holds no others if one of theirs has passed since, even if one passed late that had
 // begun before the hold.
 func TestOneProcessDecidesForNoOther(t *testing.T) {

@@ -147,6 +147,21 @@ func TestWhoComesAtTheRightMomentGoesBeforeNobody(t *testing.T) {
 	}
 }
 
+// Who can start just when half of its time is over does so, also if its timer is late.
+func TestALateTimerCostsNoTurn(t *testing.T) {
+	p := pacedAt(1)
+	p.enter(0, 0)
+	turn := new(pacing.Turn)
+	if wait, ok := p.Enter(p.now, turn, time.Second+1); !ok || wait != time.Second+1 {
+		t.Fatalf("it waits %v, %v", wait, ok)
+	}
+	p.enter(1, 0)
+	p.sleep(time.Second + 10*time.Millisecond)
+	if !p.TryStart(p.now, turn) {
+		t.Error("it does not start")
+	}
+}
+
 // An urgent attempt is told its own wait, and not that of the backlog which came before it:
 // a fifth of the turns is the backlog's.
 func TestAnUrgentAttemptKnowsItsWait(t *testing.T) {
