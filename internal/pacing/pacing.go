@@ -98,7 +98,7 @@ func (p *Pacer) Paces() bool { return p.mode != open }
 func (p *Pacer) Len() int { return p.queue.came.Len() }
 
 // First returns the attempt that is to start next, or nil.
-func (p *Pacer) First() *Turn { return p.queue.first(p.mode == reserving && p.store.forHead) }
+func (p *Pacer) First() *Turn { return p.queue.first() }
 
 // Stirred returns the turns whose owners have to look again: those that have left the queue because they
 // come too late, and the first, if it sleeps for longer than it has to. What its owner was told is compared with what
@@ -360,7 +360,6 @@ func (p *Pacer) firstWait(t *Turn) time.Duration {
 func (p *Pacer) take(t *Turn) {
 	p.queue.remove(t)
 	p.queue.served++
-	p.store.forHead = false
 	t.mode = p.mode
 	switch p.mode {
 	case open:

@@ -63,10 +63,10 @@ type queue struct {
 	served uint64     // turns that have started
 }
 
-// first returns the turn that is to start next, or nil: that with the earliest deadline, but every fifth time, unless
-// that is what the start is for, the one that came first, so that nobody waits for ever.
-func (q *queue) first(forHead bool) *Turn {
-	if q.served%fifth == fifth-1 && !forHead {
+// first returns the turn that is to start next, or nil: that with the earliest deadline, but every fifth time the one that
+// came first, so that nobody waits for ever.
+func (q *queue) first() *Turn {
+	if q.served%fifth == fifth-1 {
 		return q.oldest()
 	}
 	return q.head()

@@ -66,20 +66,18 @@ func (p *Pacer) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	return p.store.ask(p.now, p.quota, p.need(), p.holds(), p.queue.longest), true, 0
 }
 
-// need returns what those that wait need of a store: nothing while they may not start anyway.
+// need returns what those that wait need of a store: nothing while they may not start anyway. Who has to know first is
+// the first, or an urgent one behind it.
 func (p *Pacer) need() need {
 	first := p.First()
 	if first == nil || p.health.Ready(p.now) > 0 {
 		return need{}
 	}
-	if head := p.queue.head(); head.urgent {
-		n := need{next: head.size, all: p.queue.size, left: head.left(p.now), urgent: true}
-		if head != first {
-			n.ahead = first.size
-		}
-		return n
+	t, ahead := first, 0.
+	if head := p.queue.head(); head.urgent && head != first {
+		t, ahead = head, first.size
 	}
-	return need{next: first.size, all: p.queue.size, left: max(first.left(p.now), hurried)} // it gets no slot ahead of others
+	return need{next: t.size, all: p.queue.size, ahead: ahead, left: t.left(p.now), urgent: t.urgent}
 }
 
 // holds returns the hold that the other processes are to keep, too: the longer of Hold's and health's.

@@ -40,11 +40,10 @@ type store struct {
 	called  bool          // another process may have held all since the latest Ask
 
 	// What it has given:
-	slots   slots
-	back    float64 // slots that were used, but not by an attempt: the next may use them
-	forHead bool    // the next slots are for the turn with the earliest deadline
-	flow    float64 // slots in a second, by the latest answer that had some, with the wait for them; +Inf: nothing is known
-	moved   float64 // Slots.Moved of the latest answer
+	slots slots
+	back  float64 // slots that were used, but not by an attempt: the next may use them
+	flow  float64 // slots in a second, by the latest answer that had some, with the wait for them; +Inf: nothing is known
+	moved float64 // Slots.Moved of the latest answer
 
 	// What it does not know yet:
 	unused float64   // slots to give back
@@ -181,7 +180,6 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
 	switch {
 	case answer.N > tiny:
 		s.add(now, answer, a.Rate)
-		s.forHead = s.forHead || a.urgent()
 	case a.Want > 0:
 		s.gap = Gap
 	}

@@ -267,6 +267,25 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// A store is asked again at once for those that come next, but not by those for whom it has no slots.
+func TestGapsBetweenExchanges(t *testing.T) {
+	for given, want := range map[float64]time.Duration{0: 50 * ms, 1: 5 * ms} {
+		p, now := told(10, 1)
+		p.Join(now)
+		p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{})
+		now = now.Add(time.Second)
+		waits(p, now, 2, 0)
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, pacing.Slots{N: given, Wait: .1})
+		if _, due, next := p.Ask(now.Add(ms)); due || next != want-ms {
+			t.Errorf("after %v slots it looks again in %v, want %v", given, next, want-ms)
+		}
+		if _, due, _ := p.Ask(now.Add(want)); !due {
+			t.Errorf("after %v slots it does not ask again in %v", given, want)
+		}
+	}
+}
+
 // If a turn would come too late for all, nobody waits.
 func TestTooLateForAll(t *testing.T) {
 	p, now := told(10, 1)
