@@ -20,21 +20,30 @@ import (
 type Adaptive struct {
 	Min, Max int
 
-	mu               sync.Mutex
-	flight, peak     int           // attempts in flight, and the most since places changed
-	places           int           // 0: no limit but Max
-	change           uint32        // how often places have changed: an attempt that began before tells nothing of it
-	silent, quick    int           // timeouts, and quick answers, in a row
-	refused, rest    int           // attempts refused since it limits, and those until it may again
-	ended, answers   int           // attempts, until judge
-	counting, asking bool          // these are counted; few attempts are made, until one is answered
-	tried, vain      int           // places when the experiment began, and judgements since; below zero: a limit has helped
-	began, last      time.Duration // when counting began, and was last
-	first, heard     time.Duration // when the first that ended began; when the latest answer came, or the first in flight began
-	allowed          time.Duration // that attempts have, on average; 0: none has ended
-	mean, usual      float64       // share of its time that an answer takes: the latest, and what follows them slowly
-	calm, hung       float64       // attempts in flight while answers are quick; share of them that time out at any load
-	spent, before    float64       // time of all in flight; that of each answer when the experiment began, or 0
+	mu           sync.Mutex
+	flight, peak int    // attempts in flight, and the most since places changed
+	places       int    // 0: no limit but Max
+	change       uint32 // how often places have changed: an attempt that began before tells nothing of it
+	window       window
+
+	allowed      time.Duration // that attempts have, on average; 0: none has ended
+	first, heard time.Duration // when the first that ended began; when the latest answer came, or the first in flight began
+	mean, usual  float64       // share of its time that an answer takes: the latest, and what follows them slowly
+	calm, hung   float64       // attempts in flight while answers are quick; share of them that time out at any load
+
+	silent, quick int     // timeouts, and quick answers, in a row
+	asking        bool    // few attempts are made, until one is answered
+	before        float64 // what an answer cost when the experiment began, which has fewer places; 0: there is none
+	tried, vain   int     // places then, and judgements since; below zero: a limit has helped
+	refused, rest int     // attempts refused since it limits, and those until it may again
+}
+
+// window is what attempts have come to since one ended that began with the present places, until judge.
+type window struct {
+	open           bool
+	began, counted time.Duration // when it did, and until when spent is counted
+	ended, answers int
+	spent          float64 // time of all in flight
 }
 
 const (
@@ -135,13 +144,14 @@ func (l *Adaptive) Leave(p retry.Pass, x retry.Exit) {
 		l.refused, l.vain = 0, 0
 		l.set(int(spare*float64(l.peak)) + 1)
 	case l.places == 0:
-	case !l.counting: // before the first that began with these places, the others' backlog counts
-		l.counting, l.began = fresh, now
+	case !l.window.open: // before the first that began with these places, the others' backlog counts
+		l.window = window{open: fresh, began: now, counted: now}
 	default:
-		if l.ended++; answered {
-			l.answers++
+		w := &l.window
+		if w.ended++; answered {
+			w.answers++
 		}
-		if l.ended >= max(few, l.places) || l.ended >= few/4 && now-l.began >= 2*l.allowed {
+		if w.ended >= max(few, l.places) || w.ended >= few/4 && now-w.began >= 2*l.allowed {
 			l.judge(now)
 		}
 	}
@@ -149,7 +159,7 @@ func (l *Adaptive) Leave(p retry.Pass, x retry.Exit) {
 
 // learn learns from an answer: it took a share of its time, and others were in flight when it began.
 func (l *Adaptive) learn(share float64, others uint32, fresh bool, now time.Duration) {
-	l.hung = (1 - (1-l.hung)*math.Pow(255./256, float64(min(l.silent, 64)))) * 255 / 256
+	l.hung = (1 - (1-l.hung)*math.Pow(255./256, float64(min(l.silent, 64)))) * 255 / 256 // a mean of 256
 	step := min(max((now-l.heard).Minutes(), 0), 1./smooth)
 	l.silent, l.heard, l.mean = 0, now, cmp.Or(l.mean, share)
 	l.mean += (share - l.mean) / smooth
@@ -190,20 +200,21 @@ func (l *Adaptive) miss(now time.Duration) {
 
 // count counts the time that attempts spend in flight.
 func (l *Adaptive) count(now time.Duration) {
-	if from := max(l.last, l.began); l.counting && now > from {
-		l.spent += float64(l.flight) * float64(now-from) / float64(l.allowed)
+	if w := &l.window; w.open && now > w.counted {
+		w.spent += float64(l.flight) * float64(now-w.counted) / float64(l.allowed)
+		w.counted = now
 	}
-	l.last = now
 }
 
 // judge compares what an answer costs, in time of all in flight, with what it cost with more places. If
 // a queue made it slow it costs less, and there are as many. Else it costs as much: the limit lets go.
 func (l *Adaptive) judge(now time.Duration) {
-	answers, cost := l.answers, l.spent/float64(l.answers)
-	part, target, used := float64(l.places)/float64(l.tried), min(max(2*l.usual, goal), far), min(l.places, l.peak)
-	l.began, l.ended, l.answers, l.spent = now, 0, 0, 0
+	cost, part := l.window.spent/float64(l.window.answers), float64(l.places)/float64(l.tried)
+	target, used := min(max(2*l.usual, goal), far), min(l.places, l.peak)
+	answered := l.window.answers > 0
+	l.window = window{open: true, began: now, counted: now}
 	switch {
-	case answers == 0: // miss knows
+	case !answered: // miss knows
 	case cost <= target || l.before == 0 && l.vain >= 0 && cost <= doubt*target:
 		if l.before > 0 {
 			l.before, l.vain = 0, -proof
@@ -232,7 +243,7 @@ func (l *Adaptive) set(places int) {
 		l.places, l.before, l.asking, l.mean = 0, 0, false, l.usual
 	}
 	l.change++
-	l.counting, l.ended, l.answers, l.spent, l.silent, l.quick = false, 0, 0, 0, 0, 0
+	l.window, l.silent, l.quick = window{}, 0, 0
 }
 
 // InFlight returns how many attempts are in flight; 0 for a nil Adaptive.

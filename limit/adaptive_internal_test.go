@@ -111,7 +111,7 @@ func (l *Adaptive) check(t *testing.T, step, flight int) {
 	within("usual", l.usual, 0, busy)
 	within("hung", l.hung, 0, 1)
 	within("calm", l.calm, 0, 1e6)
-	within("spent", l.spent, 0, 1e12)
+	within("spent", l.window.spent, 0, 1e12)
 	within("before", l.before, 0, 1e12)
 	within("vain", float64(l.vain), -proof, 1e6)
 	within("rest", float64(l.rest), 0, 1e12)

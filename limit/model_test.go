@@ -71,14 +71,10 @@ func (m *model) bound() int {
 }
 
 func (m *model) see(now time.Duration) {
-	from := m.seen
-	if m.windowBegan > from {
-		from = m.windowBegan
+	if m.window && now > m.seen { // time passes once
+		m.spent += float64(m.flight) * float64(now-m.seen) / m.meanTime
+		m.seen = now
 	}
-	if m.window && now > from {
-		m.spent += float64(m.flight) * float64(now-from) / m.meanTime
-	}
-	m.seen = now
 }
 
 func (m *model) quick() float64 {
@@ -178,7 +174,7 @@ func (m *model) leave(a attempt, now time.Duration, answered, late bool, took, a
 		return
 	}
 	if !m.window {
-		m.window, m.windowBegan = mine, now
+		m.window, m.windowBegan, m.seen = mine, now, now
 		return
 	}
 	m.ends++
@@ -271,7 +267,7 @@ func (m *model) miss(now time.Duration) {
 
 func (m *model) judge(now time.Duration) {
 	answers, spent := m.answers, m.spent
-	m.windowBegan, m.ends, m.answers, m.spent = now, 0, 0, 0
+	m.windowBegan, m.seen, m.ends, m.answers, m.spent = now, now, 0, 0, 0
 	if answers == 0 {
 		return
 	}
@@ -341,11 +337,11 @@ func (m *model) compare(t *testing.T, step int, l *Adaptive) {
 	near("rest", float64(l.rest), float64(m.pause))
 	near("vain", float64(l.vain), float64(m.failures))
 	near("before", l.before, m.cost0)
-	near("spent", l.spent, m.spent)
-	near("ended", float64(l.ended), float64(m.ends))
-	near("answers", float64(l.answers), float64(m.answers))
-	if l.asking != m.asks || l.counting != m.window {
-		t.Fatalf("step %d: asking %v, counting %v, the model has %v and %v", step, l.asking, l.counting, m.asks, m.window)
+	near("spent", l.window.spent, m.spent)
+	near("ended", float64(l.window.ended), float64(m.ends))
+	near("answers", float64(l.window.answers), float64(m.answers))
+	if l.asking != m.asks || l.window.open != m.window {
+		t.Fatalf("step %d: asking %v, counting %v, the model has %v and %v", step, l.asking, l.window.open, m.asks, m.window)
 	}
 }
 
