@@ -384,9 +384,10 @@ func TestAHoldThatASuccessAsksFor(t *testing.T) {
 	}
 }
 
-// While nothing may start, a process asks the store for no slots, and for nothing at all unless there is news.
-func TestAHeldProcessIsSilent(t *testing.T) {
-	p, now := told(10, 1)
+// held returns a Pacer that shares a quota, and whose hold of nine seconds the store has taken a second ago.
+func held(t *testing.T) (p *pacing.Pacer, now time.Time) {
+	t.Helper()
+	p, now = told(10, 1)
 	p.Join(now)
 	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{})
 	for range 6 {
@@ -398,21 +399,50 @@ func TestAHeldProcessIsSilent(t *testing.T) {
 		if !p.TryStart(now, turn) {
 			t.Fatal("it does not start")
 		}
-		p.End(now, turn, health.Failed, 9*time.Second, false)
+		p.End(now, turn, health.Failed, 10*time.Second, false)
 	}
-	a, _, _ := p.Ask(now.Add(time.Second))
-	p.Answered(now.Add(time.Second), a, pacing.Slots{Moved: a.Hold})
+	now = now.Add(time.Second)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{Moved: a.Hold})
+	if a.Hold != 9 {
+		t.Fatalf("the store is asked %+v, want a hold of nine seconds", a)
+	}
+	return p, now
+}
+
+// While nothing may start, a process asks the store for no slots, and for nothing at all unless there is news.
+func TestAHeldProcessIsSilent(t *testing.T) {
+	p, now := held(t)
 	waiting := new(pacing.Turn)
-	p.Enter(now.Add(2*time.Second), waiting, time.Minute)
-	if a, due, _ := p.Ask(now.Add(3 * time.Second)); due || p.Due() {
+	p.Enter(now.Add(time.Second), waiting, time.Minute)
+	if a, due, _ := p.Ask(now.Add(2 * time.Second)); due || p.Due() {
 		t.Errorf("in the hold it asks %+v", a)
 	}
 	p.News()
-	if a, due, _ := p.Ask(now.Add(4 * time.Second)); !due || a.Want != 0 || p.Due() {
+	if a, due, _ := p.Ask(now.Add(3 * time.Second)); !due || a.Want != 0 || p.Due() {
 		t.Errorf("after news it asks %+v, %v, and then again: %v", a, due, p.Due())
 	}
 	if a, due, _ := p.Ask(now.Add(9 * time.Second)); !due || a.Want != 1 {
 		t.Errorf("after the hold it asks %+v, %v", a, due)
+	}
+}
+
+// If the store knows of a hold for which the server has asked, that does not mean that others pass.
+func TestAHoldThatTheStoreKnows(t *testing.T) {
+	p, now := held(t)
+	p.Hold(now, time.Minute)
+	now = now.Add(time.Second)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{Moved: 9}) // another process has told it
+	now = now.Add(time.Minute)
+	turns := []*pacing.Turn{{}, {}}
+	for _, turn := range turns {
+		p.Enter(now, turn, time.Hour)
+	}
+	a, _, _ = p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 2, Wait: -1, Moved: 9})
+	if !p.TryStart(now, turns[0]) || p.TryStart(now, turns[1]) {
+		t.Error("not one attempt decides after the hold")
 	}
 }
 

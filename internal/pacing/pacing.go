@@ -233,10 +233,10 @@ func (p *Pacer) Sleep(t *Turn) (wait time.Duration, timed bool) {
 	return wait, wait < Never
 }
 
-// Expect returns how long t, which does not sleep, may have to wait, but not for longer than its patience.
+// Expect returns how long t, which does not sleep, may have to wait; Gap at least, after which one may look again.
 func (p *Pacer) Expect(t *Turn) time.Duration {
 	wait, _ := p.forecast(p.queue.ahead(t), t.size)
-	return max(min(wait, t.left(p.now)), Gap)
+	return max(wait, Gap)
 }
 
 // Leave takes t, which waits, from the queue.
@@ -309,7 +309,7 @@ func (p *Pacer) bucket() (rate, burst float64) {
 	return p.quota.rate, p.quota.burst
 }
 
-// rest returns for how long nothing may start, as far as that is known.
+// rest returns for how long nothing may start, as far as that is known: not while an attempt decides that.
 func (p *Pacer) rest() time.Duration {
 	rest := max(p.hold.Sub(p.now), 0)
 	if !p.health.Trying() {

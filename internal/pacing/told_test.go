@@ -298,7 +298,14 @@ func TestTooLateForAll(t *testing.T) {
 	}
 	patient := &pacing.Turn{} // comes while the store is asked
 	p.Enter(now, patient, time.Hour)
+	urgent := &pacing.Turn{} // may get a slot ahead of others
+	p.Enter(now, urgent, time.Second)
 	p.Answered(now, a, pacing.Slots{Wait: 60})
+	if !urgent.Waits() {
+		t.Error("an urgent attempt is refused for which the store was not asked")
+	} else {
+		p.Leave(urgent)
+	}
 	refused, _ := p.Stirred()
 	if len(refused) != 1 || refused[0] != turn || turn.Late != time.Minute || turn.Waits() || p.First() != patient {
 		t.Errorf("refused %v, with a wait of %v", refused, turn.Late)
