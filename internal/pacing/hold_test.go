@@ -318,8 +318,12 @@ func TestCostsThatAreKnownAfterwardsOfAFleet(t *testing.T) {
 		if !p.TryStart(p.now, turn) {
 			t.Fatal("it does not start")
 		}
+		p.sleep(time.Second)
+		p.News()
+		a, _, _ = p.Ask(p.now)
 		bill.Say(said)
-		p.End(p.now, turn, health.Passed, 0, true)
+		p.End(p.now, turn, health.Passed, 0, true) // while the store is asked
+		p.Answered(p.now, a, pacing.Slots{})
 		p.sleep(time.Second)
 		if a, due, _ := p.Ask(p.now); !due || a.Spent != said-100 {
 			t.Errorf("%v of 100: %+v, %v", said, a, due)
@@ -419,11 +423,36 @@ func TestAHeldProcessIsSilent(t *testing.T) {
 		t.Errorf("in the hold it asks %+v", a)
 	}
 	p.News()
-	if a, due, _ := p.Ask(now.Add(3 * time.Second)); !due || a.Want != 0 || p.Due() {
+	if a, due, _ := p.Ask(now.Add(3 * time.Second)); !due || a.Want != 0 || a.Hold != 0 || p.Due() {
 		t.Errorf("after news it asks %+v, %v, and then again: %v", a, due, p.Due())
 	}
 	if a, due, _ := p.Ask(now.Add(9 * time.Second)); !due || a.Want != 1 {
 		t.Errorf("after the hold it asks %+v, %v", a, due)
+	}
+}
+
+// A late success ends the row that is the reason of a hold, so the store is not told of it.
+func TestALateSuccessBeforeTheStoreIsTold(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{})
+	var turns []*pacing.Turn
+	for range 7 {
+		now = now.Add(time.Second)
+		turns = append(turns, new(pacing.Turn))
+		p.Enter(now, turns[len(turns)-1], time.Minute)
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, pacing.Slots{N: 1})
+		p.TryStart(now, p.First())
+	}
+	for _, turn := range turns[1:] {
+		now = now.Add(time.Second)
+		p.End(now, turn, health.Failed, time.Minute, false)
+	}
+	p.End(now, turns[0], health.Passed, 0, false)
+	p.News()
+	if a, _, _ := p.Ask(now.Add(time.Second)); a.Hold != 0 || a.Row != 0 || a.Passed != 1 {
+		t.Errorf("the store is asked %+v", a)
 	}
 }
 

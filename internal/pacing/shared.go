@@ -5,9 +5,7 @@ import "time"
 // Join lets attempts wait for slots of a store. Know has said what the quota is.
 func (p *Pacer) Join(now time.Time) {
 	p.advance(now)
-	if p.mode == limited {
-		p.own = ownRate{asOf: p.now, began: p.now}
-	}
+	p.own = ownRate{asOf: p.now, began: p.now}
 	p.store.join(p.now)
 	p.become(reserving)
 }

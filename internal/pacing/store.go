@@ -173,7 +173,7 @@ func (s *store) ask(now time.Time, q quota, n need, h hold, longest func(time.Ti
 // attempts, because others pass.
 func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
 	othersPass = a.Row > 0 && answer.Moved <= s.moved
-	s.unused, s.spent = max(s.unused-a.Unused, 0), s.spent-a.Spent
+	s.unused, s.spent = 0, s.spent-a.Spent // more may be spent meanwhile
 	s.told = later(s.told, s.asked.Add(inSeconds(a.Hold)+roundUp))
 	s.follow(now, answer.Moved)
 	s.heard, s.gap = now, quick
@@ -209,8 +209,5 @@ func (s *store) add(now time.Time, answer Slots, rate float64) {
 	if n > tiny {
 		s.slots.add(batch{at: now.Add(inSeconds(wait)), gap: inSeconds(1 / rate), n: n})
 	}
-	s.forgetFlow() // more slots of before are free
-	if until := answer.Wait + answer.N/rate; until > 0 {
-		s.flow = answer.N / until
-	}
+	s.flow = answer.N / max(answer.Wait+answer.N/rate, 0)
 }

@@ -337,10 +337,18 @@ func TestAlone(t *testing.T) {
 	}
 	rate := p.Rate(now)
 	throttle(p, now, 0)
+	throttle(p, now.Add(900*ms), 0)
 	now = now.Add(time.Second)
-	if r := p.Rate(now); r < .69*rate || r > .71*rate {
-		t.Errorf("%v after a second with a refusal, want .7 of %v", r, rate)
+	if r := p.Rate(now); !near(r, .7*rate, .001) {
+		t.Errorf("%v after a second with two refusals, want .7 of %v", r, rate)
 	}
+	now = now.Add(time.Hour)
+	pass(p, now)
+	pass(p, now.Add(time.Hour))
+	if r := p.Rate(now.Add(time.Hour)); !near(r, 1.01*rate, .001) {
+		t.Errorf("%v after two hours, want %v, and a step more", r, rate)
+	}
+	now = now.Add(time.Hour)
 	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -1})
 	if ok, since := p.Shared(); !ok || since != now || p.Rate(now) != 10 {
 		t.Errorf("shared %t since %v, at %v", ok, since, p.Rate(now))
@@ -381,6 +389,24 @@ func TestPartGivesBack(t *testing.T) {
 	}
 	if ok, _ := p.Shared(); ok || p.Rate(now) != 1 {
 		t.Errorf("shared %t after Part, at %v", ok, p.Rate(now))
+	}
+}
+
+// A process that shares a quota again knows nothing of the store, which knows nothing of it.
+func TestJoinBeginsAnew(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	p.Hold(now, time.Minute)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{Moved: a.Hold})
+	p.Part(now)
+	now = now.Add(time.Second)
+	p.Join(now)
+	if ok, since := p.Shared(); ok || since != now {
+		t.Errorf("shared %v since %v", ok, since)
+	}
+	if a, due, _ := p.Ask(now); !due || a.Hold != 59 {
+		t.Errorf("the store is asked %+v, %v, want a hold of 59 s", a, due)
 	}
 }
 
