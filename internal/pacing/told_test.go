@@ -312,6 +312,63 @@ func TestTooLateForAll(t *testing.T) {
 	}
 }
 
+// An attempt that costs less than the one for which the store has no slots may come in time.
+func TestWhoCostsLessIsNotTooLate(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	dear, cheap, late := costing(100), costing(1), costing(1)
+	p.Enter(now, dear, 10*time.Second)
+	a, _, _ := p.Ask(now)
+	p.Enter(now, cheap, 51*time.Second) // while the store is asked
+	p.Enter(now, late, 50*time.Second)
+	p.Answered(now, a, pacing.Slots{Wait: 60}) // 100 slots, ten in a second
+	if dear.Waits() || !cheap.Waits() || late.Waits() || late.Late != 50100*ms {
+		t.Errorf("they wait: %v, %v, %v; the last one is late by %v", dear.Waits(), cheap.Waits(), late.Waits(), late.Late)
+	}
+}
+
+// An attempt that costs several slots collects them, however long that takes.
+func TestADearAttemptCollectsSlots(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	turn := costing(3)
+	p.Enter(now, turn, time.Minute)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 1})
+	for i := range 2 {
+		now = now.Add(500 * ms)
+		if a, _, _ = p.Ask(now); a.Least != float64(2-i) {
+			t.Errorf("it asks %+v, want the slots that it lacks", a)
+		}
+		p.Answered(now, a, pacing.Slots{N: 1})
+	}
+	if !p.TryStart(now, turn) {
+		t.Error("it does not start")
+	}
+}
+
+// If who came first is to start next, an urgent attempt behind it gets slots of its own.
+func TestAnUrgentAttemptBehindTheFirst(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	for range 4 {
+		waits(p, now, 1, 0)
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, pacing.Slots{N: 1})
+		p.TryStart(now, p.First())
+		now = now.Add(time.Second)
+	}
+	first, urgent := costing(2), new(pacing.Turn)
+	p.Enter(now, first, pacing.Never)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 2, Wait: 30})
+	now = now.Add(time.Second)
+	p.Enter(now, urgent, time.Second)
+	if a, due, _ := p.Ask(now); p.First() != first || !due || a.Want != 1 || a.Least != 1 || a.Patience != 1 {
+		t.Errorf("the fifth is the one that came first: %v; the store is asked %+v, %v", p.First() == first, a, due)
+	}
+}
+
 // While the store is away a process goes on at the rate of its own starts, and slower if they are
 // throttled.
 func TestAlone(t *testing.T) {
