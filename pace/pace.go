@@ -141,8 +141,8 @@ func (p *Pace) Started() uint64 {
 //
 // If less may start than by p's own count, that is what may start. More may start only if so much more remains than by
 // the answer before that a new window must have begun. Tell ignores the answer to an attempt that began before that of
-// an answer which it has heard, and numbers that make no sense, such as more than have started. A nil p ignores all, and so does one with a Quota.
-// Package retryhttp calls Tell for Transport.PaceByHeaders.
+// an answer which it has heard, and numbers that make no sense, such as more than have started. A nil p ignores all, and
+// so does one with a Quota. Package retryhttp calls Tell for Transport.PaceByHeaders.
 func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
 	rate := quota / per.Seconds()
 	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/pacing.Most && rate <= pacing.Most && quota <= pacing.Most && remaining >= 0 && remaining <= pacing.Most) {
