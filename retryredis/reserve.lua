@@ -2,7 +2,7 @@
 -- Ask: rate, burst, want, least, unused, spent, hold, row, passed, patience; and the time of a test, '' for the server's.
 -- It returns the Slots: n, wait, moved.
 -- The names of numbers, of functions and of times are those of the package.
-local most, horizon, longHold, back, kept, keeps, express, scatter, hurried = 1e9, .5, 75, 5, 3600, 600, 5, 1.5, 2
+local most, horizon, longHold, back, mostAhead, leastKept, express, scatter, hurried = 1e9, .5, 75, 5, 3600, 600, 5, 1.5, 2
 
 local ask = {}
 for i = 1, 10 do
@@ -36,7 +36,7 @@ if length == 0 or at == 0 then
   tat, moved, till, passed, ahead, free, freed = now - bucket, -now, 0, 0, 0, 0, 0
 elseif now - at < -back then
   local by = now - at
-  tat = now + math.min(math.max(tat - at, -bucket), kept)
+  tat = now + math.min(math.max(tat - at, -bucket), mostAhead)
   till, passed, ahead, freed = till + by, passed + by, ahead + by, freed + by
 else
   now = math.max(now, at)
@@ -88,5 +88,5 @@ end
 local text = {}
 for i, x in ipairs({tat, now, moved, till, passed, ahead, free, freed}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
 redis.call('HMSET', KEYS[1], unpack(text))
-redis.call('PEXPIRE', KEYS[1], math.ceil(math.min(math.max(tat - now + bucket, keeps), most) * 1e3))
+redis.call('PEXPIRE', KEYS[1], math.ceil(math.min(math.max(tat - now + bucket, leastKept), most) * 1e3))
 return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved)}

@@ -337,14 +337,14 @@ func (p *Pacer) forecast(ahead, size float64) (wait time.Duration, sure bool) {
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
-		paid := max(p.hold.Sub(p.now), 0) + roundUp + inSeconds(n/rate) // not while Hold holds, but while health is closed
-		wait = max(wait, paid)
+		wait = max(wait, max(p.hold.Sub(p.now), 0)+inSeconds(n/rate)+roundUp)
 	}
 	return wait, true
 }
 
-// firstWait returns how long t has to wait, which is the first: Never if the store has to say first. While another
-// attempt decides whether t may start, it is until that hangs, or until t's patience is over.
+// firstWait returns how long t has to wait, which is the first: Never if the store has to say first, also if t is urgent and
+// its slot comes too late. While another attempt decides whether t may start, it is until that hangs, or until t's
+// patience is over.
 func (p *Pacer) firstWait(t *Turn) time.Duration {
 	if hangs := p.trial(); hangs > 0 {
 		return min(hangs, max(t.left(p.now), Soon))
@@ -360,19 +360,15 @@ func (p *Pacer) firstWait(t *Turn) time.Duration {
 func (p *Pacer) take(t *Turn) {
 	p.queue.remove(t)
 	p.queue.served++
-	t.mode = p.mode
-	switch p.mode {
+	switch t.mode = p.mode; p.mode {
 	case open:
 		return
-	case limited:
-		p.debt += t.size
 	case reserving:
-		p.own.start(p.now, t.size)
 		p.store.slots.use(t.size)
-	case alone:
-		p.own.start(p.now, t.size)
+	default:
 		p.debt += t.size
 	}
+	p.own.start(p.now, t.size)
 	t.ticket = p.health.Start(p.now)
 }
 

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	horizon  = .5   // seconds: a process may take half of the slots that are free within it
-	longHold = 75   // seconds that a hold may last
-	back     = 5    // seconds: a store's clock that was set back by so much stands still instead
-	kept     = 3600 // seconds ahead that a slot may be after the clock was set back, and
-	keeps    = 600  // for which a State is kept at least
-	express  = 5    // of so many slots one may be given ahead of those that were given
-	scatter  = 1.5  // of so many slots that are free one is given: where they lie is not known
+	horizon   = .5   // seconds: a process may take half of the slots that are free within it
+	longHold  = 75   // seconds that a hold may last
+	back      = 5    // seconds: a store's clock that was set back by so much stands still instead
+	mostAhead = 3600 // seconds ahead that a slot may be after the clock was set back, and
+	leastKept = 600  // for which a State is kept at least
+	express   = 5    // of so many slots one may be given ahead of those that were given
+	scatter   = 1.5  // of so many slots that are free one is given: where they lie is not known
 )
 
 // State is what a store keeps of a quota, see package pace: times, in seconds of its clock, and numbers of slots. The
@@ -21,7 +21,7 @@ type State struct{ Tat, At, Moved, Until, Passed, Ahead, Free, Freed float64 }
 
 // Keep returns for how long from At on a store keeps s, if a was applied last: then the zero State says as much.
 func (s *State) Keep(a Ask) time.Duration {
-	return inSeconds(max(s.Tat-s.At+a.Burst/a.Rate, keeps))
+	return inSeconds(max(s.Tat-s.At+a.Burst/a.Rate, leastKept))
 }
 
 // Reserve applies an Ask at now, a time in seconds. The formula is GCRA's (ITU-T I.371), with slots that are
@@ -66,7 +66,7 @@ func (s *State) advance(now, bucket float64) {
 	case s.At == 0: // nothing is known
 		*s = State{Tat: now - bucket, Moved: -now}
 	case by < -back: // the clock was set back: what lies ahead keeps its distance
-		s.Tat = now + min(max(s.Tat-s.At, -bucket), kept)
+		s.Tat = now + min(max(s.Tat-s.At, -bucket), mostAhead)
 		s.Until, s.Passed, s.Ahead, s.Freed = s.Until+by, s.Passed+by, s.Ahead+by, s.Freed+by
 	default: // clocks that differ a little must not make time pass twice
 		now = max(now, s.At)
