@@ -117,14 +117,6 @@ func (s *slots) cut(now time.Time, n float64) (unused float64) {
 	return unused
 }
 
-// keep takes those away that come after a time.
-func (s *slots) keep(until time.Time) {
-	for i := range *s {
-		(*s)[i].n = (*s)[i].come(until)
-	}
-	*s = slices.DeleteFunc(*s, func(b batch) bool { return b.n <= tiny })
-}
-
 // move has all come later.
 func (s slots) move(by time.Duration) {
 	for i := range s {

@@ -21,7 +21,6 @@ const (
 	lead      = 250 * time.Millisecond // before its last slot a process asks for more
 	hurried   = 2 * time.Second        // who has to start within it may get a slot ahead of those of others
 	fresh     = time.Second            // for which an answer is good: slots that are used later need another one
-	orphaned  = 500 * time.Millisecond // for which slots are still good when the store has lost its state
 	mostMoved = 3600                   // seconds by which holds move slots while somebody waits for them, at most
 )
 
@@ -175,7 +174,7 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
 	othersPass = a.Row > 0 && answer.Moved <= s.moved
 	s.unused, s.spent = 0, s.spent-a.Spent // more may be spent meanwhile
 	s.told = later(s.told, s.asked.Add(inSeconds(a.Hold)+roundUp))
-	s.follow(now, answer.Moved)
+	s.follow(answer.Moved)
 	s.heard, s.gap = now, quick
 	switch {
 	case answer.N > tiny:
@@ -187,13 +186,13 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
 }
 
 // follow moves the slots that were reserved before as the store has moved all.
-func (s *store) follow(now time.Time, moved float64) {
+func (s *store) follow(moved float64) {
 	switch by := moved - s.moved; {
 	case s.heard.IsZero() || by == 0:
 	case by > 0 && by < mostMoved: // a hold
 		s.slots.move(inSeconds(by))
-	default: // the store has lost what it knew
-		s.slots.keep(now.Add(orphaned))
+	default: // the store has lost what it knew, and gives them to others
+		s.slots = nil
 	}
 	s.moved = moved
 }

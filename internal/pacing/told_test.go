@@ -412,26 +412,23 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A store that has lost what it knew gives out slots anew: of those of before only the next count.
+// A store that has lost what it knew gives out slots anew: those of before are others' by now.
 func TestAStoreThatHasForgotten(t *testing.T) {
-	p, now := told(1, 1)
-	p.Join(now)
-	p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -1})
-	turns := []*pacing.Turn{{}, {}, {}}
-	for _, turn := range turns {
+	for _, moved := range []float64{-9, 4000} {
+		p, now := told(1, 1)
+		p.Join(now)
+		p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -1})
+		turn := new(pacing.Turn)
 		p.Enter(now, turn, time.Minute)
-	}
-	a, _, _ := p.Ask(now)
-	p.Answered(now, a, pacing.Slots{N: 1, Wait: .4, Moved: -1})
-	p.Answered(now, a, pacing.Slots{N: 2, Wait: 30, Moved: -1})
-	p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -9})
-	if w := try(p, now, turns[0]); w != 400*ms {
-		t.Errorf("ready in %v, want 400ms", w)
-	}
-	now = now.Add(400 * ms)
-	try(p, now, turns[0])
-	if a, due, _ := p.Ask(now); !due || a.Want != 2 {
-		t.Errorf("%+v, %t; want two anew", a, due)
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, pacing.Slots{N: 1, Wait: .4, Moved: -1})
+		p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: moved})
+		if w := try(p, now.Add(400*ms), turn); w != pacing.Never {
+			t.Errorf("moved by %v: ready in %v, want Never", moved+1, w)
+		}
+		if a, due, _ := p.Ask(now.Add(500 * ms)); !due || a.Want != 1 {
+			t.Errorf("moved by %v: %+v, %v; want one anew", moved+1, a, due)
+		}
 	}
 }
 
@@ -543,28 +540,6 @@ func TestSlotsThatWereNotGivenBack(t *testing.T) {
 	p.Alone(now)
 	if a, _, _ := p.Ask(now.Add(time.Minute)); a.Unused != 0 {
 		t.Errorf("a minute later: %+v", a)
-	}
-}
-
-// When a store has lost its state, slots are good for half a second, each by its own time.
-func TestSlotsOfALostState(t *testing.T) {
-	p, now := told(10, 1)
-	p.Join(now)
-	waits(p, now, 100, 0)
-	a, _, _ := p.Ask(now)
-	p.Answered(now, a, pacing.Slots{N: 50, Wait: .1, Moved: 7})
-	now = now.Add(pacing.Gap)
-	a, _, _ = p.Ask(now)
-	p.Answered(now, a, pacing.Slots{Moved: -3})
-	started := 0
-	for range 100 {
-		now = now.Add(10 * ms)
-		for first := p.First(); try(p, now, first) == 0; first = p.First() {
-			started++
-		}
-	}
-	if started != 5 { // 100, 200, ... and 500 ms after the first answer
-		t.Errorf("%d attempts have started, want 5", started)
 	}
 }
 
