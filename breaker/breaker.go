@@ -92,7 +92,7 @@ func (b *Breaker) Leave(p retry.Pass, x retry.Exit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.health.Rule.Evidence == nil {
-		b.health.Rule = health.Rule{Evidence: &b.share, Wait: b.wait, Hang: func(wait, next time.Duration) time.Duration { return wait + next }}
+		b.health.Rule = health.Rule{Evidence: &b.share, Wait: b.wait, Hang: hang}
 	}
 	b.random, _ = p.Held.(func() float64)
 	b.health.End(now, health.News{Ticket: p.Round, Outcome: outcome})
@@ -117,6 +117,9 @@ func (b *Breaker) wait(n int, _ time.Duration) time.Duration {
 	}
 	return time.Duration((.8 + .4*random()) * float64(health.Hold(n, 0)))
 }
+
+// hang is how long an attempt that does not end keeps others away: as long again as b was open, and then the next wait.
+func hang(wait, next time.Duration) time.Duration { return wait + next }
 
 // Open returns how long it is until the next attempt may start: 0 if the Breaker is closed, or half-open
 // and trying none. While an attempt is tried, that is how long it has until it counts as failed, and
