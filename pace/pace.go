@@ -230,13 +230,9 @@ func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float
 	return nil
 }
 
-// unlock wakes those for whom something has changed, publishes whether p is open, and lets Share look.
+// unlock wakes the first if it sleeps for too long, publishes whether p is open, and lets Share look.
 func (p *Pace) unlock() {
-	late, first := p.pacer.Stirred()
-	for _, t := range late {
-		wake(t)
-	}
-	if first != nil {
+	if first := p.pacer.Stirred(); first != nil {
 		wake(first)
 	}
 	if active := !p.pacer.Open(); active != p.active.Load() { // else the cores that only read it go on sharing it

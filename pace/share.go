@@ -141,7 +141,9 @@ func (p *Pace) exchange(ctx context.Context, s Store, a Ask) time.Duration {
 		p.pacer.Alone(now)
 		return time.Second + rand.N(time.Second) // of real chance: processes must not ask together
 	}
-	p.pacer.Answered(now, pacing.Ask(a), pacing.Slots(slots))
+	for _, t := range p.pacer.Answered(now, pacing.Ask(a), pacing.Slots(slots)) {
+		wake(t)
+	}
 	return 0
 }
 

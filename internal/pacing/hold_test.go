@@ -117,7 +117,7 @@ func TestOneAttemptDecides(t *testing.T) {
 	p.Stirred()
 	p.sleep(time.Second)
 	p.End(p.now, probe, health.Passed, 0, false)
-	if _, first := p.Stirred(); first != second {
+	if p.Stirred() != second {
 		t.Error("nobody wakes the second")
 	}
 	if !p.TryStart(p.now, second) || p.Wait(p.now) != 0 {

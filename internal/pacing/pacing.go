@@ -8,7 +8,7 @@
 //
 // # What callers must know
 //
-// A caller passes the time, and calls [Pacer.Stirred] after each other call, to wake those whom that names: all others
+// A caller passes the time, and calls [Pacer.Stirred] after each other call, to wake whom that names: all others
 // know how long to sleep.
 package pacing
 
@@ -80,7 +80,6 @@ type Pacer struct {
 	tally   tally      // what became of the attempts
 
 	queue queue
-	late  []*Turn // that have left it since their turns come too late, and whose owners do not know yet
 
 	now     time.Time     // as of which all this is: it never goes back
 	setBack time.Duration // by which clocks were, and which now is ahead of them
@@ -100,16 +99,14 @@ func (p *Pacer) Len() int { return p.queue.came.Len() }
 // First returns the attempt that is to start next, or nil.
 func (p *Pacer) First() *Turn { return p.queue.first() }
 
-// Stirred returns the turns whose owners have to look again: those that have left the queue because they
-// come too late, and the first, if it sleeps for longer than it has to. What its owner was told is compared with what
-// is now, so no method has to know whom it concerns.
-func (p *Pacer) Stirred() (late []*Turn, first *Turn) {
-	late, p.late = p.late, nil
-	first = p.First()
-	if first != nil && !first.wakes.IsZero() && p.now.Add(p.firstWait(first)).After(first.wakes.Add(-time.Microsecond)) { // sums are rounded
-		first = nil
+// Stirred returns the first, if it sleeps for longer than it has to, or nil. What its owner was told is compared with
+// what is now, so no method has to know whom it concerns.
+func (p *Pacer) Stirred() *Turn {
+	first := p.First()
+	if first != nil && !first.wakes.IsZero() && p.now.Add(p.firstWait(first)).After(first.wakes.Add(-time.Microsecond)) {
+		return nil // it wakes in time; sums are rounded
 	}
-	return late, first
+	return first
 }
 
 // Rate returns how many units start in a second: +Inf if nothing limits that.

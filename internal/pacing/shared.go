@@ -86,8 +86,8 @@ func (p *Pacer) holds() hold {
 	return hold{ends: p.hold}
 }
 
-// Answered notes the answer to a. Those whose turns would come too late leave the queue.
-func (p *Pacer) Answered(now time.Time, a Ask, s Slots) {
+// Answered notes the answer to a. It returns those that have left the queue, since their turns would come too late.
+func (p *Pacer) Answered(now time.Time, a Ask, s Slots) (late []*Turn) {
 	p.advance(now)
 	if p.mode == alone || p.store.heard.IsZero() { // it begins to answer
 		p.store.changed = p.now
@@ -97,13 +97,14 @@ func (p *Pacer) Answered(now time.Time, a Ask, s Slots) {
 		p.health.Hold(p.now, 0) // others pass
 	}
 	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
-		return
+		return nil
 	}
 	own := func(t *Turn) time.Duration { // if its slots were the next
 		return inSeconds(s.Wait - max(a.Least-t.size, 0)/a.Rate)
 	}
-	for _, t := range p.queue.removeIf(func(t *Turn) bool { return own(t) > t.left(p.now) && (a.urgent() || !t.urgent) }) {
+	late = p.queue.removeIf(func(t *Turn) bool { return own(t) > t.left(p.now) && (a.urgent() || !t.urgent) })
+	for _, t := range late {
 		t.Late = own(t)
-		p.late = append(p.late, t)
 	}
+	return late
 }

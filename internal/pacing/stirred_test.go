@@ -31,13 +31,9 @@ func (s *sleepers) look(turn *pacing.Turn) {
 	}
 }
 
-// wake has those look whom Stirred names, as after each call.
+// wake has the one look whom Stirred names, as after each call.
 func (s *sleepers) wake() {
-	late, first := s.Stirred()
-	for _, turn := range late {
-		s.look(turn)
-	}
-	if first != nil {
+	if first := s.Stirred(); first != nil {
 		s.look(first)
 		s.wake()
 	}
@@ -90,7 +86,9 @@ func TestNobodySleepsWhoMayStart(t *testing.T) {
 			}
 			s.wake()
 			if a, due, _ := s.Ask(s.now); due && (kind == "shared" || r.IntN(20) == 0) {
-				s.Answered(s.now, a, store.Reserve(float64(s.now.UnixMicro())/1e6, a))
+				for _, turn := range s.Answered(s.now, a, store.Reserve(float64(s.now.UnixMicro())/1e6, a)) {
+					s.look(turn)
+				}
 			}
 			s.wake()
 			for turn, until := range s.until {

@@ -300,13 +300,12 @@ func TestTooLateForAll(t *testing.T) {
 	p.Enter(now, patient, time.Hour)
 	urgent := &pacing.Turn{} // may get a slot ahead of others
 	p.Enter(now, urgent, time.Second)
-	p.Answered(now, a, pacing.Slots{Wait: 60})
+	refused := p.Answered(now, a, pacing.Slots{Wait: 60})
 	if !urgent.Waits() {
 		t.Error("an urgent attempt is refused for which the store was not asked")
 	} else {
 		p.Leave(urgent)
 	}
-	refused, _ := p.Stirred()
 	if len(refused) != 1 || refused[0] != turn || turn.Late != time.Minute || turn.Waits() || p.First() != patient {
 		t.Errorf("refused %v, with a wait of %v", refused, turn.Late)
 	}

@@ -111,14 +111,11 @@ func (s *service) sleep(i int32) {
 	}
 }
 
-// stir has those calls look again for which something has changed.
+// stir has a call look again whose turn comes earlier than it knows.
 func (s *service) stir(p *pacing.Pacer) {
-	late, first := p.Stirred()
-	if first != nil {
-		late = append(late, first)
-	}
-	for _, t := range late {
-		s.schedule(0, turns, t.Owner.(int32), s.call(t.Owner.(int32)).try)
+	if t := p.Stirred(); t != nil {
+		i := t.Owner.(int32)
+		s.schedule(0, turns, i, s.call(i).try)
 	}
 }
 
