@@ -111,13 +111,13 @@ func (s *store) wants(now time.Time, n need) (want, least float64) {
 	if n.next == 0 {
 		return 0, 0
 	}
-	have := s.slots.count()
-	wait, sure := s.slot(now, n.ahead+n.next)
+	have, needs := s.slots.count(), n.ahead+n.next
+	wait, _ := s.slot(now, needs)
 	switch {
-	case n.urgent && (wait > n.left || !sure && n.ahead > 0): // there are some, but too late for it
+	case n.urgent && wait > n.left: // there are some, but too late for it
 		least = n.next
-	case have < n.next-tiny:
-		least = n.next - have
+	case have < needs-tiny:
+		least = needs - have
 	case s.slots.end(now).Sub(now) > lead:
 		return 0, 0
 	}
