@@ -14,7 +14,7 @@ type Turn struct {
 	Bill  *Bill         // what it costs; nil: one unit
 	Late  time.Duration // for which it would have to wait, if it has left the queue since that is too long
 
-	size float64  // units that it takes
+	size float64  // units that it takes: Know says what a unit is before the first attempt, and nothing later
 	said *float64 // by the Bill before it came
 
 	// While it waits:
