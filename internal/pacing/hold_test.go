@@ -362,6 +362,24 @@ func TestAHoldOfASharedPacerIsKept(t *testing.T) {
 	}
 }
 
+// A store that was away when a hold began hears of it when it is back.
+func TestAHoldWhileTheStoreIsAway(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		p, now, _ := reserved()
+		if before {
+			p.Hold(now, time.Minute)
+			p.Ask(now.Add(60 * ms))
+		}
+		p.Alone(now.Add(500 * ms))
+		if !before {
+			p.Hold(now.Add(time.Second), 59*time.Second)
+		}
+		if a, due, _ := p.Ask(now.Add(2 * time.Second)); !due || a.Hold != 58 {
+			t.Errorf("the hold began before it went: %v; it is asked %+v, %v, want a hold of 58 s", before, a, due)
+		}
+	}
+}
+
 // A server may ask for a hold with a success, which is told to the store with that hold.
 func TestAHoldThatASuccessAsksFor(t *testing.T) {
 	p, now := told(10, 1)
