@@ -566,6 +566,16 @@ func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 			a, _, _ := p.Ask(now)
 			return a.Patience
 		},
+		"a hold because nobody passes": func(back func(*pacing.Pacer, time.Time) time.Time) any {
+			p, now := told(1000, 1000)
+			for range 6 {
+				now = now.Add(time.Second)
+				turn := new(pacing.Turn)
+				p.Enter(now, turn, 0)
+				p.End(now, turn, health.Failed, time.Minute, false)
+			}
+			return p.Wait(back(p, now.Add(5*time.Second)))
+		},
 		"the rate of a process that goes on alone": func(back func(*pacing.Pacer, time.Time) time.Time) any {
 			p, now := told(10, 1)
 			p.Join(now)
