@@ -61,9 +61,10 @@ type Gate struct {
 
 	mu      sync.Mutex
 	health  health.Health
-	since   time.Time // it is closed; zero while it is open
-	err     error     // that has closed it
-	changed chan struct{}
+	since   time.Time       // it is closed; zero while it is open
+	err     error           // that has closed it
+	changed context.Context // of those that wait; nil: none does
+	wake    context.CancelFunc
 	news    []error // for Changed
 	telling bool    // a call of Changed is underway
 }
@@ -94,7 +95,7 @@ func (g *Gate) Wait(ctx context.Context) (done func(id string, err error), err e
 			var once sync.Once
 			return func(id string, err error) { once.Do(func() { g.end(clock, ticket, id, err) }) }, nil
 		}
-		if err := sleep(ctx, clock, wait, changed); err != nil {
+		if err := sleep(ctx, changed, clock, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -112,8 +113,8 @@ func (g *Gate) Closed() (since, probe time.Time, err error) {
 	return g.since, now.Add(g.health.Ready(now)), g.err
 }
 
-// start starts a message, or returns how long it has to wait, unless changed is closed before that.
-func (g *Gate) start(clock clockx.Clock) (ticket uint64, wait time.Duration, changed <-chan struct{}) {
+// start starts a message, or returns how long it has to wait, unless changed ends before that.
+func (g *Gate) start(clock clockx.Clock) (ticket uint64, wait time.Duration, changed context.Context) {
 	now := clock.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +128,7 @@ func (g *Gate) start(clock clockx.Clock) (ticket uint64, wait time.Duration, cha
 	}
 	if wait = g.health.Ready(now); wait > 0 {
 		if g.changed == nil {
-			g.changed = make(chan struct{})
+			g.changed, g.wake = context.WithCancel(context.Background())
 		}
 		return 0, wait, g.changed
 	}
@@ -143,7 +144,7 @@ func (g *Gate) end(clock clockx.Clock, ticket uint64, id string, err error) {
 	defer g.mu.Unlock()
 	g.health.End(now, n)
 	if g.changed != nil {
-		close(g.changed)
+		g.wake()
 		g.changed = nil
 	}
 	switch closed := g.health.Closed(); {
@@ -209,19 +210,13 @@ func (g *Gate) tell(err error) {
 	}
 }
 
-// sleep sleeps for d on clock, or until changed is closed or ctx ends. It returns an error only if
-// the clock cannot sleep.
-func sleep(ctx context.Context, clock clockx.Clock, d time.Duration, changed <-chan struct{}) error {
-	sleeping, wake := context.WithCancel(ctx)
+// sleep sleeps for d on clock, or until changed or ctx ends. It returns an error only if the clock
+// cannot sleep.
+func sleep(ctx, changed context.Context, clock clockx.Clock, d time.Duration) error {
+	ctx, wake := context.WithCancel(ctx)
 	defer wake()
-	go func() {
-		select {
-		case <-changed:
-			wake()
-		case <-sleeping.Done():
-		}
-	}()
-	if err := clock.Sleep(sleeping, d); err != nil && sleeping.Err() == nil {
+	defer context.AfterFunc(changed, wake)()
+	if err := clock.Sleep(ctx, d); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil

@@ -2,6 +2,7 @@ package retryqueue
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/goretry/retry"
@@ -10,7 +11,10 @@ import (
 
 var runPart = part.Run.(func(context.Context, retry.Policy, part.Part[retry.Verdict, *retry.Error]))
 
-// Handle handles one delivery: it calls [Delivery.Before], then handle if that may run,
+// errNoNews says nothing to a Gate.
+var errNoNews = retry.Stop(errors.New("retryqueue: no handler has ended"))
+
+// Handle handles one delivery: it calls [Delivery.Before], then Context and handle if that may run,
 // and [Delivery.After]. At last it calls settle, which tells the queue what was decided,
 // and returns settle's error. It reads the time itself, and ignores Now.
 //
@@ -33,7 +37,20 @@ var runPart = part.Run.(func(context.Context, retry.Policy, part.Part[retry.Verd
 // on. Its error is lost. Handle panics if ctx is nil.
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
 	m.Now = time.Time{}
+	told := m.Done == nil
+	tell := func(err error) {
+		if !told {
+			told = true
+			m.Done(err)
+		}
+	}
+	defer tell(errNoNews)
 	d, run := m.Before(p)
+	if run && m.Context != nil {
+		if own := m.Context(ctx); own != nil {
+			ctx = own
+		}
+	}
 	x := part.Part[retry.Verdict, *retry.Error]{
 		Earlier: max(m.Number, 1) - 1,
 		Decide: func(v retry.Verdict) (time.Duration, bool) {
@@ -42,6 +59,7 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 		},
 		Why: func() *retry.Error { return d.Err },
 		Settle: func(ctx context.Context) *retry.Error {
+			tell(errNoNews) // unless handle has said more
 			if err = settle(ctx, d); err == nil && d.Action == Dead {
 				return d.Err
 			}
@@ -52,7 +70,12 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 		handling := false
 		x.Op = func(ctx context.Context) retry.Verdict {
 			handling = true
-			v := judge(p, handle(ctx))
+			err := handle(ctx)
+			if err != nil && errors.Is(ctx.Err(), context.Canceled) { // by its caller, not by what it depends on
+				tell(errNoNews)
+			}
+			tell(err)
+			v := judge(p, err)
 			handling = false
 			return v
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -209,6 +210,94 @@ func TestHandleWhoseContextEnds(t *testing.T) {
 	}
 }
 
+// Context is called before Start, and not for a message that is dead already: such a one may have
+// ended its process there.
+func TestContextOfADelivery(t *testing.T) {
+	type key struct{}
+	for name, tt := range map[string]struct {
+		number int
+		gives  func(context.Context) context.Context
+		calls  int
+		want   any
+	}{
+		"a value": {2, func(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, "own") }, 1, "own"},
+		"nil":     {2, func(context.Context) context.Context { return nil }, 1, nil},
+		"dead":    {4, func(context.Context) context.Context { t.Error("Context is called"); return nil }, 0, nil},
+	} {
+		var seen []any
+		see := func(ctx context.Context) { seen = append(seen, ctx.Value(key{})) }
+		p := retry.Policy{MaxAttempts: 3, Hooks: retry.Hooks{Start: func(ctx context.Context, _ retry.Policy) context.Context { see(ctx); return ctx }}}
+		calls := 0
+		m := retryqueue.Delivery{Number: tt.number, Context: func(ctx context.Context) context.Context { calls++; return tt.gives(ctx) }}
+		_ = m.Handle(t.Context(), p, func(ctx context.Context) error { see(ctx); return nil },
+			func(ctx context.Context, _ retryqueue.Decision) error { see(ctx); return nil })
+		if want := 2 + tt.calls; calls != tt.calls || len(seen) != want || slices.ContainsFunc(seen, func(v any) bool { return v != tt.want }) {
+			t.Errorf("%s: after %d calls of Context Start, handle and settle see %v, want %v", name, calls, seen, tt.want)
+		}
+	}
+}
+
+// Done is called once, before settle, with what says to a gate how its dependency does.
+func TestDoneOfADelivery(t *testing.T) {
+	errOther := errors.New("other")
+	ends := func(cause error) func(context.Context) context.Context {
+		return func(ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(cause)
+			return ctx
+		}
+	}
+	wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, tt := range map[string]struct {
+		number  int
+		p       retry.Policy
+		context func(context.Context) context.Context
+		handle  func(ctx context.Context, cancel func()) error
+		want    error // nil: a success; errStop: nothing
+	}{
+		"success":                          {handle: func(context.Context, func()) error { return nil }},
+		"success of one that is canceled":  {handle: func(_ context.Context, cancel func()) error { cancel(); return nil }},
+		"failure":                          {handle: func(context.Context, func()) error { return errOther }, want: errOther},
+		"its own cancellation":             {handle: func(context.Context, func()) error { return context.Canceled }, want: context.Canceled},
+		"timeout":                          {p: retry.Policy{AttemptTimeout: time.Second}, handle: func(ctx context.Context, _ func()) error { return wait(ctx) }, want: context.DeadlineExceeded},
+		"the process stops":                {handle: func(ctx context.Context, cancel func()) error { cancel(); return wait(ctx) }, want: errStop},
+		"it has stopped":                   {context: ends(errOther), want: errStop},
+		"dead":                             {number: 4, want: errStop},
+		"panic":                            {handle: func(context.Context, func()) error { panic("boom") }, want: errStop},
+		"Goexit":                           {handle: func(context.Context, func()) error { runtime.Goexit(); return nil }, want: errStop},
+		"panic of Context":                 {context: func(context.Context) context.Context { panic("boom") }, want: errStop},
+		"an attempt that its hook cancels": {p: retry.Policy{Hooks: retry.Hooks{Attempt: func(ctx context.Context, _ retry.Attempt) context.Context { return ends(errOther)(ctx) }}},
+			handle: func(ctx context.Context, _ func()) error { return wait(ctx) }, want: errStop},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var told []error
+			settled := -1 // how often it was told before
+			m := retryqueue.Delivery{Number: tt.number, Context: tt.context, Done: func(err error) { told = append(told, err) }}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				_ = m.Handle(ctx, tt.p, func(ctx context.Context) error { return tt.handle(ctx, cancel) },
+					func(context.Context, retryqueue.Decision) error { settled = len(told); return nil })
+			}()
+			<-ended
+			stop := tt.want == errStop
+			switch {
+			case len(told) != 1:
+				t.Errorf("%s: Done is called %d times", name, len(told))
+			case stop && (retry.Policy{}).Judge(told[0]).Class != retry.Permanent, !stop && told[0] != tt.want:
+				t.Errorf("%s: Done gets %v, want %v", name, told[0], tt.want)
+			case settled == 0 && !strings.Contains(name, "panic") && name != "Goexit":
+				t.Errorf("%s: Done is called after settle", name)
+			}
+		})
+	}
+}
+
+var errStop = errors.New("an error that says nothing")
+
 // The deadline of a consumer does not limit a wait that the queue makes.
 func TestDeadlineOfTheContextDoesNotLimitTheWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -249,7 +338,7 @@ func TestPanicInHandlePassesOnAndIsSettled(t *testing.T) {
 				t.Errorf("%s in %s: out comes %v", name, in, got)
 			}
 		}
-		want := []retryqueue.Decision{{Action: retryqueue.Retry}, {Action: retryqueue.Ack}}
+		want := []retryqueue.Decision{{Action: retryqueue.Retry, Panicked: true}, {Action: retryqueue.Ack}}
 		if !reflect.DeepEqual(settled, want) || !reflect.DeepEqual(reasons, []retry.Reason{retry.ReasonPanic, retry.ReasonPanic}) {
 			t.Errorf("%s: settle got %+v, and Done %v", name, settled, reasons)
 		}

@@ -1,6 +1,7 @@
 package retryqueue
 
 import (
+	"context"
 	"errors"
 	"math"
 	"time"
@@ -49,6 +50,10 @@ type Decision struct {
 	// again. For others see Delivery.Counted.
 	Uncounted bool
 
+	// Panicked says that the handler has panicked. Handle passes the panic on when settle returns,
+	// which may end the process: do not wait long for what cannot be told.
+	Panicked bool
+
 	// Err says why the message is Dead, or, with Retry and [retry.ReasonBudget], why it
 	// waits longer than the policy planned. Otherwise it is nil: check that before you
 	// return it as an error. Its Attempts are
@@ -91,6 +96,18 @@ type Delivery struct {
 
 	// Now is the time on the system's clock, because queues use that. Zero means time.Now.
 	Now time.Time
+
+	// Context returns the context of the delivery, derived from that of Handle: so it can be a part
+	// of the trace in which the message was published. Handle calls it before Hooks.Start, unless
+	// Before refuses: such a message may have ended its process here. Nil, and a Context that returns
+	// nil, mean Handle's. Before and After do not use it.
+	Context func(context.Context) context.Context
+
+	// Done tells a [Gate] what has become of the message: it is the func that [Gate.Wait] has returned,
+	// with the message's ID. Handle calls it once: with what the handler has returned, or with an error
+	// that says nothing, if that did not run, has panicked, or failed after its context was canceled.
+	// Nil means none. Before and After do not use it.
+	Done func(err error)
 }
 
 // Before reports whether the handler of a delivered message may run. Call it before
@@ -214,7 +231,9 @@ func (m Delivery) panicked(p retry.Policy) Decision {
 	if p.MaxAttempts <= 0 { // MaxElapsed allows an attempt in each millisecond
 		p.MaxAttempts = min(p.AttemptLimit(), mostPanics)
 	}
-	return m.decide(p, retry.Verdict{Err: ErrPanicked, Class: retry.Transient})
+	d := m.decide(p, retry.Verdict{Err: ErrPanicked, Class: retry.Transient})
+	d.Panicked = true
+	return d
 }
 
 // acknowledge tells the budget of a run that succeeded.
