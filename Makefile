@@ -48,7 +48,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzEarnedBudget -fuzztime 2m .
 	go test -run '^$$' -fuzz FuzzErrorTrees -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
-	go test -run '^$$' -fuzz FuzzNote -fuzztime 1m ./retrykafka
+	go test -run '^$$' -fuzz FuzzMark -fuzztime 1m ./retrykafka
 	go test -run '^$$' -fuzz FuzzHeaders -fuzztime 1m ./retrykafka
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp

@@ -6,78 +6,149 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goretry/retry"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// note says what a partition's offset does not: how often the record at offset has started without
-// an end, and when it is due if it waits in its place. It is stored as the offset's metadata.
-type note struct {
-	offset int64
-	starts int
-	due    time.Time
-}
-
-// text returns the note as metadata. state says whether its partition is in use or was left orderly.
-func (n note) text(state string) string {
-	var due int64
-	if !n.due.IsZero() {
-		due = ceilMilli(n.due)
-	}
-	return fmt.Sprintf("retry %s %d %d %d", state, n.offset, n.starts, due)
-}
+// This file decides what is committed, when, and by whom. Nothing else outlives the process.
+//
+// What: a mark for each partition, with a state:
+//
+//	inUse   it has a worker. Who finds this state at an assignment knows of a crash, before which up
+//	        to atRisk records may have been handled since the commit. One of them may have caused it
+//	unused  its worker has ended, and so nothing has been handled since the commit
+//
+// By whom, so that a commit of this client never follows that of the partition's next owner:
+//
+//	the worker, until it has ended                   inUse
+//	then OnPartitionsRevoked, or the end of Run      unused. The group waits for the former, and the
+//	                                                 latter holds rebalances up
+//	then OnPartitionsLost                            none: the partition has another owner already
+//
+// When, by the worker:
+//
+//	a record is about to start, and is the           before it starts, and it does not without: else
+//	worker's first, or one of the first atRisk       its start would not count if it ends the process
+//	after a crash, or has started before
+//	its copy or its dead letter is stored            at once: else there would be two after a crash
+//	it is to wait in its place                       at once: its number and due time
+//	otherwise                                        after atRisk records, or atLast after the first of
+//	                                                 them, if no handler runs
 
 const (
 	inUse  = "running"
 	unused = "ended"
+
+	// atRisk is how many records are handled between two commits, and so how many come again after a crash.
+	atRisk = 100
+
+	// atLast is for how long a record that was handled is not committed, if no handler runs.
+	atLast = 5 * time.Second
 )
 
-// parseNote returns what text has written, and whether its partition was left orderly. Of other
-// metadata it returns no note. If there is none, nobody has used the partition.
-func parseNote(metadata string) (n note, orderly bool) {
-	var state string
+// mark is what is committed of a partition: the offset of the first record that is not finished, and,
+// as its metadata, what is known of that record.
+type mark struct {
+	kgo.EpochOffset
+	starts int       // how often it has started without an end
+	due    time.Time // if it waits in its place
+}
+
+func markOf(r *kgo.Record) mark {
+	return mark{EpochOffset: kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset}}
+}
+
+// metadata returns what the offset does not say.
+func (m mark) metadata(state string) string {
 	var due int64
-	if _, err := fmt.Sscanf(metadata, "retry %s %d %d %d", &state, &n.offset, &n.starts, &due); err != nil {
-		return note{offset: -1}, metadata == ""
+	if !m.due.IsZero() {
+		due = ceilMilli(m.due)
 	}
-	n.starts = max(n.starts, 0)
-	if due > 0 {
-		n.due = time.UnixMilli(due)
+	return fmt.Sprintf("retry %s %d %d %d", state, m.Offset, m.starts, due)
+}
+
+// readMark returns the mark on the record at which a worker begins, and whether the partition was unused:
+// it is too if nobody has committed metadata. Other metadata may be another program's.
+func readMark(r *kgo.Record, metadata string) (m mark, orderly bool) {
+	m = markOf(r)
+	var state string
+	var offset, due int64
+	var starts int
+	if _, err := fmt.Sscanf(metadata, "retry %s %d %d %d", &state, &offset, &starts, &due); err != nil {
+		return m, metadata == ""
 	}
-	return n, state == unused
+	if offset == m.Offset {
+		m.starts = max(starts, 0)
+		if due > 0 {
+			m.due = time.UnixMilli(due)
+		}
+	}
+	return m, state == unused
 }
 
 // ceilMilli returns t in milliseconds since 1970, rounded up: nothing is due early.
 func ceilMilli(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-// commit is an offset with its metadata.
-type commit struct {
-	kgo.EpochOffset
-	metadata string
+// progress is what a worker has done in its partition.
+type progress struct {
+	mark    mark
+	careful int       // of how many records more the start is committed
+	undone  int       // records that were finished and not committed
+	since   time.Time // the first of these was finished
 }
 
-// offsets returns commits as package kgo takes them.
-func offsets(at map[place]commit) map[string]map[int32]kgo.EpochOffset {
-	all := map[string]map[int32]kgo.EpochOffset{}
-	for p, c := range at {
-		if all[p.topic] == nil {
-			all[p.topic] = map[int32]kgo.EpochOffset{}
-		}
-		all[p.topic][p.partition] = c.EpochOffset
+// start counts a start of the first record. It returns an error if that was to be committed and was
+// not: then the record must not start.
+func (w *worker) start() error {
+	w.mark.starts++
+	w.mark.due = time.Time{}
+	if w.careful <= 0 && w.mark.starts == 1 {
+		return nil
 	}
-	return all
+	err := w.store(w.writing)
+	if err != nil {
+		w.mark.starts--
+	}
+	return err
 }
 
-// commit returns what the worker's partition has come to.
-func (w *worker) commit(state string) commit { return commit{w.next, w.note.text(state)} }
+// finish goes on to the next record. written says that something was written about this one.
+func (w *worker) finish(ctx context.Context, written bool) {
+	w.arrived.drop()
+	w.mark = mark{EpochOffset: kgo.EpochOffset{Epoch: w.mark.Epoch, Offset: w.mark.Offset + 1}}
+	w.careful--
+	if w.undone == 0 {
+		w.since = time.Now()
+	}
+	w.undone++
+	if written || w.undone >= atRisk || time.Since(w.since) >= atLast {
+		_ = w.store(ctx)
+	}
+}
 
-// store commits what was finished, with the note, until it succeeds or the worker has ended.
+// wait calls f, which waits for something until its context ends, and commits meanwhile what was finished
+// atLast ago. It returns f's error.
+func (w *worker) wait(f func(context.Context) error) error {
+	for {
+		ctx, cancel := w.ctx, context.CancelFunc(func() {})
+		if w.undone > 0 {
+			ctx, cancel = context.WithDeadline(w.ctx, w.since.Add(atLast))
+		}
+		err := f(ctx)
+		late := ctx.Err() != nil && w.ctx.Err() == nil
+		cancel()
+		if err == nil || !late {
+			return err
+		}
+		_ = w.store(w.writing)
+	}
+}
+
+// store commits the mark, until it succeeds, or ctx or the worker ends.
 func (w *worker) store(ctx context.Context) error {
-	at := map[place]commit{w.place: w.commit(inUse)}
-	err := w.lasting(ctx, fmt.Sprintf("commit of %s/%d", w.place.topic, w.place.partition), func(ctx context.Context) error {
-		return commitAll(ctx, w.place.client, at)
+	err := w.lasting(ctx, fmt.Sprintf("commit of %s/%d", w.topic, w.partition), func(ctx context.Context) error {
+		return commit(ctx, w.client, inUse, map[place]mark{w.place: w.mark})
 	})
 	if err == nil {
 		w.undone = 0
@@ -85,85 +156,50 @@ func (w *worker) store(ctx context.Context) error {
 	return err
 }
 
-// commit commits what ended workers have left, for half of patience at most.
-func (h *Handler) commit(ctx context.Context, cl *kgo.Client, at map[place]commit) {
-	if len(at) == 0 {
+// leave commits the marks of workers that have ended, for half of patience at most.
+func (h *Handler) leave(ctx context.Context, cl *kgo.Client, marks map[place]mark) {
+	if len(marks) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
-	_ = h.lasting(ctx, "last commit", func(ctx context.Context) error { return commitAll(ctx, cl, at) })
+	_ = h.lasting(ctx, "last commit", func(ctx context.Context) error { return commit(ctx, cl, unused, marks) })
 }
 
-// commitAll makes one request.
-func commitAll(ctx context.Context, cl *kgo.Client, at map[place]commit) error {
+// commit makes one request.
+func commit(ctx context.Context, cl *kgo.Client, state string, marks map[place]mark) (err error) {
 	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
-		for i, t := range req.Topics {
-			for j, p := range t.Partitions {
-				text := at[place{cl, t.Topic, p.Partition}].metadata
-				req.Topics[i].Partitions[j].Metadata = &text
+		for _, t := range req.Topics {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
+				p.Metadata = kmsg.StringPtr(marks[place{cl, t.Topic, p.Partition}].metadata(state))
 			}
 		}
 		return nil
 	})
-	var errs []error
-	cl.CommitOffsetsSync(ctx, offsets(at), func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		if err != nil {
-			errs = append(errs, err)
+	cl.CommitOffsetsSync(ctx, offsets(marks), func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
+		if err = failed; err != nil {
 			return
 		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					errs = append(errs, fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, err))
+				if code := kerr.ErrorForCode(p.ErrorCode); code != nil {
+					err = errors.Join(err, fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, code))
 				}
 			}
 		}
 	})
-	return errors.Join(errs...)
+	return err
 }
 
-// lasting writes with ctx's values until the worker ends. A call that is underway then has a while yet:
-// what it writes would else be written twice.
-func (w *worker) lasting(ctx context.Context, what string, write func(context.Context) error) error {
-	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(w.writing, cancel)()
-	if deadline, ok := ctx.Deadline(); ok { // after a panic
-		call, cancel = context.WithDeadline(call, deadline)
-		defer cancel()
-	}
-	again, stop := context.WithCancel(call)
-	defer stop()
-	defer context.AfterFunc(w.ctx, stop)()
-	return w.handler.lasting(again, what, func(context.Context) error { return write(call) })
-}
-
-// lasting calls write until it succeeds or ctx ends, and reports its errors, and a call that takes long.
-func (h *Handler) lasting(ctx context.Context, what string, write func(context.Context) error) error {
-	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: patience}}
-	return retry.Run(ctx, p, func(ctx context.Context) error {
-		written := make(chan struct{})
-		defer close(written)
-		go h.reportEvery(patience, fmt.Errorf("retrykafka: %s: no answer yet", what), written)
-		if err := write(ctx); err != nil {
-			h.report(fmt.Errorf("retrykafka: %s: %w", what, err))
-			return errNotWritten // instead of an error that may be permanent
+// offsets returns marks as package kgo takes them.
+func offsets(marks map[place]mark) map[string]map[int32]kgo.EpochOffset {
+	all := map[string]map[int32]kgo.EpochOffset{}
+	for p, m := range marks {
+		if all[p.topic] == nil {
+			all[p.topic] = map[int32]kgo.EpochOffset{}
 		}
-		return nil
-	})
-}
-
-// reportEvery reports err after each d until ended is closed.
-func (h *Handler) reportEvery(d time.Duration, err error, ended <-chan struct{}) {
-	for t := time.Tick(d); ; {
-		select {
-		case <-t:
-			h.report(err)
-		case <-ended:
-			return
-		}
+		all[p.topic][p.partition] = m.EpochOffset
 	}
+	return all
 }
-
-var errNotWritten = errors.New("retrykafka: not written")

@@ -3,6 +3,7 @@ package retrykafka
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,9 +57,10 @@ type Handler struct {
 	// meanwhile, and no rebalance comes of it. Nil means none.
 	Gate *retryqueue.Gate
 
-	mu      sync.Mutex
-	notes   map[place]string // the metadata of offsets from which no record has come yet
-	workers map[place]*worker
+	// A partition that is assigned has metadata until its first records come, and a worker from then on.
+	mu       sync.Mutex
+	metadata map[place]string // of the offsets at which partitions begin
+	workers  map[place]*worker
 }
 
 // Wait is a topic in which a record waits for Delay. A longer wait takes several rounds, and a wait
@@ -76,18 +78,16 @@ type place struct {
 	partition int32
 }
 
-// among reports whether parts has the place. Nil has all.
 func (p place) among(parts map[string][]int32) bool {
-	return parts == nil || slices.Contains(parts[p.topic], p.partition)
+	return slices.Contains(parts[p.topic], p.partition)
 }
 
-const (
-	mostQueued = 500 // records of a partition that have arrived and are not done: it pauses. A fetch may bring more
+// parts returns the place as package kgo takes it.
+func (p place) parts() map[string][]int32 { return map[string][]int32{p.topic: {p.partition}} }
 
-	// patience is how long an end may take without a broker, half of it for calls that are underway
-	// and half for the last commit, and how long a call may take before it is reported.
-	patience = 5 * time.Second
-)
+// patience is how long an end may take without a broker, half of it for calls that are underway
+// and half for the last commit, and how long a call may take before it is reported.
+const patience = 5 * time.Second
 
 // Options returns the options that a client for Run needs beside its brokers and its ConsumerGroup.
 // The client consumes topics, and Waits. Options that follow these may change them, within what Check
@@ -112,14 +112,14 @@ func (h *Handler) Options(topics ...string) []kgo.Opt {
 func (h *Handler) fetched(_ context.Context, cl *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.notes == nil {
-		h.notes = map[place]string{}
+	if h.metadata == nil {
+		h.metadata = map[place]string{}
 	}
 	for _, g := range resp.Groups {
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if p.Metadata != nil {
-					h.notes[place{cl, t.Topic, p.Partition}] = *p.Metadata
+					h.metadata[place{cl, t.Topic, p.Partition}] = *p.Metadata
 				}
 			}
 		}
@@ -128,7 +128,7 @@ func (h *Handler) fetched(_ context.Context, cl *kgo.Client, resp *kmsg.OffsetFe
 }
 
 func (h *Handler) revoked(ctx context.Context, cl *kgo.Client, parts map[string][]int32) {
-	h.commit(ctx, cl, h.end(cl, parts))
+	h.leave(ctx, cl, h.end(cl, parts))
 }
 
 func (h *Handler) lost(_ context.Context, cl *kgo.Client, parts map[string][]int32) {
@@ -147,48 +147,45 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 	if err := h.Check(ctx, cl); err != nil {
 		return err
 	}
-	ctx, stop := withoutDeadline(ctx)
+	// The workers do not see the deadline: a run of package retry ends at once if its next wait is beyond
+	// it, but what cannot be written is to be tried until then.
+	until, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
 	defer cl.AllowRebalance()
 	defer func() {
 		// A rebalance waits for the workers that it finds, so it must not come between: a poll holds
 		// it up until AllowRebalance, or waits for one that goes on. This one returns no records.
-		stop()
-		cl.PollFetches(ctx)
-		at := h.end(cl, nil)
-		h.commit(context.WithoutCancel(ctx), cl, at)
-		h.rewind(cl, at)
+		stop(nil)
+		cl.PollFetches(until)
+		marks := h.end(cl, nil)
+		h.leave(context.WithoutCancel(ctx), cl, marks)
+		h.rewind(cl, marks)
 	}()
 	for {
-		fetches := cl.PollFetches(ctx)
+		fetches := cl.PollFetches(until)
 		if fetches.IsClientClosed() {
 			return kgo.ErrClientClosed
 		}
-		// Also if ctx has ended meanwhile: a partition without a worker has no place to go back to.
+		// Also if until has ended meanwhile: a partition without a worker has no place to go back to.
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			if len(p.Records) > 0 {
-				h.worker(ctx, place{cl, p.Topic, p.Partition}, p.Records[0]).add(p.Records)
+				h.worker(until, place{cl, p.Topic, p.Partition}, p.Records[0]).arrived.add(p.Records)
 			}
 		})
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if until.Err() != nil {
+			return context.Cause(until)
 		}
-		failed := fetches.NumRecords() == 0
 		fetches.EachError(func(topic string, partition int32, err error) {
 			h.report(fmt.Errorf("retrykafka: fetch of %s/%d: %w", topic, partition, err))
 		})
 		cl.AllowRebalance()
-		if failed && !pause(ctx, time.Second/10) {
-			return context.Cause(ctx)
+		if fetches.NumRecords() == 0 { // it has failed
+			select {
+			case <-until.Done():
+			case <-time.After(time.Second / 10):
+			}
 		}
 	}
-}
-
-// withoutDeadline returns a context that ends with ctx, and does not say when. A run of package retry
-// ends at once if its next wait is beyond the deadline. What cannot be written waits until the end.
-func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	until, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	return until, func() { stop(); cancel(nil) }
 }
 
 // worker returns the worker of a place. If there is none it starts one, at a record.
@@ -197,8 +194,8 @@ func (h *Handler) worker(ctx context.Context, at place, r *kgo.Record) *worker {
 	defer h.mu.Unlock()
 	w := h.workers[at]
 	if w == nil {
-		w = newWorker(ctx, h, at, r, h.notes[at])
-		delete(h.notes, at)
+		w = newWorker(ctx, h, at, r, h.metadata[at])
+		delete(h.metadata, at)
 		if h.workers == nil {
 			h.workers = map[place]*worker{}
 		}
@@ -208,42 +205,36 @@ func (h *Handler) worker(ctx context.Context, at place, r *kgo.Record) *worker {
 	return w
 }
 
-// end ends the workers of places, or of all of a client, waits for them, and returns what is to be
-// committed.
-func (h *Handler) end(cl *kgo.Client, parts map[string][]int32) map[place]commit {
+// end ends the workers of parts, or, if that is nil, all of a client. It waits for them, and returns
+// their marks.
+func (h *Handler) end(cl *kgo.Client, parts map[string][]int32) map[place]mark {
 	h.mu.Lock()
 	var ended []*worker
 	for at, w := range h.workers {
-		if at.client == cl && at.among(parts) {
+		if at.client == cl && (parts == nil || at.among(parts)) {
 			delete(h.workers, at)
 			ended = append(ended, w)
+			w.cancel()
 		}
 	}
-	for at := range h.notes {
-		if at.client == cl && at.among(parts) && parts != nil {
-			delete(h.notes, at)
-		}
-	}
+	maps.DeleteFunc(h.metadata, func(at place, _ string) bool { return at.client == cl && at.among(parts) })
 	h.mu.Unlock()
-	for _, w := range ended {
-		w.cancel()
-	}
-	at := map[place]commit{}
+	marks := map[place]mark{}
 	for _, w := range ended {
 		<-w.ended
-		at[w.place] = w.commit(unused)
-		w.resume()
+		marks[w.place] = w.mark
+		w.arrived.end()
 	}
-	return at
+	return marks
 }
 
 // rewind has another Run with the client begin where this one ends.
-func (h *Handler) rewind(cl *kgo.Client, at map[place]commit) {
-	cl.SetOffsets(offsets(at))
+func (h *Handler) rewind(cl *kgo.Client, marks map[place]mark) {
+	cl.SetOffsets(offsets(marks))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for p, c := range at {
-		h.notes[p] = c.metadata
+	for at, m := range marks {
+		h.metadata[at] = m.metadata(unused)
 	}
 }
 

@@ -39,11 +39,11 @@ func ours(h kgo.RecordHeader) bool {
 type delivery struct {
 	handler *Handler
 	record  *kgo.Record // as it was published
-	number  int         // of the delivery, but for starts that were noted
+	number  int         // of the delivery, but for starts that the mark counts
 	due     time.Time
 }
 
-// read returns a record as it was published, with what its headers say, and the note.
+// read returns a record as it was published, with what its headers say, and the mark.
 func (w *worker) read(r *kgo.Record) delivery {
 	d := delivery{handler: w.handler, record: r, number: 1}
 	if slices.ContainsFunc(r.Headers, ours) {
@@ -54,8 +54,8 @@ func (w *worker) read(r *kgo.Record) delivery {
 			d.readHeaders(r.Headers)
 		}
 	}
-	if !w.note.due.IsZero() {
-		d.due = w.note.due
+	if !w.mark.due.IsZero() {
+		d.due = w.mark.due
 	}
 	return d
 }
@@ -137,7 +137,7 @@ func (w *worker) write(ctx context.Context, origin string, c *kgo.Record) error 
 	return w.lasting(ctx, "copy of "+origin+" for "+c.Topic, func(ctx context.Context) error {
 		try := *c // the client changes it
 		stored := make(chan error, 1)
-		w.place.client.Produce(ctx, &try, func(_ *kgo.Record, err error) { stored <- err })
+		w.client.Produce(ctx, &try, func(_ *kgo.Record, err error) { stored <- err })
 		var err error
 		select {
 		case err = <-stored:

@@ -9,37 +9,44 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A worker that ends before its first record has started leaves the offset and the note as they were.
+// A worker that ends before its first record has started leaves the offset and the metadata as they were.
 func TestAWorkerThatDoesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	const metadata = "retry ended 7 3 1000"
 	w := newWorker(ctx, new(Handler), place{topic: "in"}, &kgo.Record{Offset: 7, LeaderEpoch: 2}, metadata)
 	w.run()
-	if got, want := w.commit(unused), (commit{kgo.EpochOffset{Epoch: 2, Offset: 7}, metadata}); got != want {
-		t.Errorf("it commits %+v, want %+v", got, want)
+	if got, want := w.mark.EpochOffset, (kgo.EpochOffset{Epoch: 2, Offset: 7}); got != want || w.mark.metadata(unused) != metadata {
+		t.Errorf("it leaves %+v", w.mark)
 	}
 }
 
-// A note that was written is read, and no other metadata makes one.
-func FuzzNote(f *testing.F) {
+// A mark that was written is read on its own record, and no other metadata makes one.
+func FuzzMark(f *testing.F) {
 	f.Add("retry running 5 2 1000", int64(5), 2, int64(1000))
 	f.Add("retry ended -1 -1 -1", int64(-1), 0, int64(0))
 	f.Add("member", int64(1<<62), 1<<30, int64(1<<60))
 	f.Fuzz(func(t *testing.T, metadata string, offset int64, starts int, due int64) {
-		if n, _ := parseNote(metadata); n.starts < 0 || !n.due.IsZero() && n.due.UnixMilli() <= 0 {
-			t.Errorf("parseNote(%q) = %+v", metadata, n)
+		r := &kgo.Record{Offset: offset, LeaderEpoch: 3}
+		if m, _ := readMark(r, metadata); m.EpochOffset != markOf(r).EpochOffset || m.starts < 0 || !m.due.IsZero() && m.due.UnixMilli() <= 0 {
+			t.Errorf("readMark(%q) = %+v", metadata, m)
 		}
 		if starts < 0 || due < 0 {
 			return
 		}
-		want := note{offset: offset, starts: starts}
+		want := markOf(r)
+		want.starts = starts
 		if due > 0 {
 			want.due = time.UnixMilli(due)
 		}
 		for state, orderly := range map[string]bool{inUse: false, unused: true} {
-			if got, ended := parseNote(want.text(state)); got != want || ended != orderly {
-				t.Errorf("parseNote(%q) = %+v, %t, want %+v", want.text(state), got, ended, want)
+			text := want.metadata(state)
+			if got, ended := readMark(r, text); got != want || ended != orderly {
+				t.Errorf("readMark(%q) = %+v, %t, want %+v", text, got, ended, want)
+			}
+			other := &kgo.Record{Offset: offset + 1}
+			if got, ended := readMark(other, text); got != markOf(other) || ended != orderly {
+				t.Errorf("readMark(%q) of another record = %+v, %t", text, got, ended)
 			}
 		}
 	})

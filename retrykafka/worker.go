@@ -3,8 +3,8 @@ package retrykafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/goretry/retry"
@@ -12,46 +12,39 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// worker handles the records of one partition, one by one. All of its state that must outlive the
-// process is next and note, and there is one place that stores them, store.
+// worker handles the records of one partition, one by one, on a goroutine of its own. Its life:
+//
+//	begins  with the first records of the partition that a poll returns
+//	works   on the first record that has arrived, step by step, until ctx ends: because Run ends, or the
+//	        partition goes
+//	ends    a handler that runs is canceled, and nothing is begun. A call that writes has half of
+//	        patience yet: what it may have written would else be written again
+//	ended   its channel is closed. Who has ended it takes its mark
+//
+// A panic ends the process, after what it means to the record is written, for patience at most.
 type worker struct {
+	place
 	handler *Handler
-	place   place
 	delay   time.Duration // of the place's topic, if it is one of Waits
-	ctx     context.Context
+	arrived arrivals
+	progress
+
+	ctx     context.Context // while it works
 	cancel  context.CancelFunc
-	writing context.Context // of calls that write: it ends half of patience after ctx
+	writing context.Context // while it writes
 	ended   chan struct{}
-
-	mu     sync.Mutex
-	queue  []*kgo.Record // the first is under way, until it is finished
-	paused bool
-	more   chan struct{} // has an element if the queue has grown
-
-	next    kgo.EpochOffset // of the first record that is not finished
-	note    note            // on that record
-	careful int             // how many records are noted before they start
-	undone  int             // records that were finished and not committed
-	since   time.Time       // the first of these was finished
 }
 
-const (
-	// atRisk is after how many records offsets are committed at the latest, and so how many of them
-	// come again after a crash. They may have caused it: their starts are noted.
-	atRisk = 100
-
-	// atLast is after how long offsets are committed at the latest, if no handler runs.
-	atLast = 5 * time.Second
-)
-
-func newWorker(ctx context.Context, h *Handler, at place, r *kgo.Record, metadata string) *worker {
-	w := &worker{handler: h, place: at, next: offsetOf(r), ended: make(chan struct{}), more: make(chan struct{}, 1), careful: 1}
+// newWorker returns a worker that begins at r, whose offset was committed with metadata.
+func newWorker(ctx context.Context, h *Handler, p place, r *kgo.Record, metadata string) *worker {
+	w := &worker{place: p, handler: h, arrived: arrivals{place: p, grown: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	w.careful = 1
 	var orderly bool
-	if w.note, orderly = parseNote(metadata); !orderly {
+	if w.mark, orderly = readMark(r, metadata); !orderly {
 		w.careful = atRisk
 	}
 	for _, x := range h.Waits {
-		if x.Topic == at.topic {
+		if x.Topic == p.topic {
 			w.delay = x.Delay
 		}
 	}
@@ -62,181 +55,121 @@ func newWorker(ctx context.Context, h *Handler, at place, r *kgo.Record, metadat
 	return w
 }
 
-// run handles records until ctx ends.
+// run is the worker's goroutine.
 func (w *worker) run() {
-	done := false
 	defer func() {
 		if v := recover(); v != nil {
 			panic(v)
 		}
-		if !done { // runtime.Goexit in a handler
+		if w.ctx.Err() == nil { // runtime.Goexit in a handler
 			go w.run()
+		} else {
+			close(w.ended)
 		}
 	}()
 	for w.ctx.Err() == nil {
-		if r := w.first(); r != nil {
+		if r := w.arrived.first(); r != nil {
 			w.step(r)
 		} else {
-			w.sleep(time.Time{})
+			_ = w.wait(w.arrived.more)
 		}
-	}
-	done = true
-	close(w.ended)
-}
-
-// add queues records, and pauses the partition if there are many.
-func (w *worker) add(rs []*kgo.Record) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
-		w.queue = nil // what was finished is garbage
-	}
-	w.queue = append(w.queue, rs...)
-	if len(w.queue) >= mostQueued && !w.paused {
-		w.paused = true
-		w.place.client.PauseFetchPartitions(w.place.parts())
-	}
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
-}
-
-// first returns the first record of the queue, or nil.
-func (w *worker) first() *kgo.Record {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
-		return nil
-	}
-	return w.queue[0]
-}
-
-// drop removes the first record of the queue.
-func (w *worker) drop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.queue[0] = nil
-	w.queue = w.queue[1:]
-	if len(w.queue) <= mostQueued/2 {
-		w.resumeLocked()
-	}
-}
-
-func (w *worker) resume() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.resumeLocked()
-}
-
-func (w *worker) resumeLocked() {
-	if w.paused {
-		w.paused = false
-		w.place.client.ResumeFetchPartitions(w.place.parts())
 	}
 }
 
 // step brings the first record further: it sleeps until the record is due, passes it on to the next
 // wait topic, or delivers it. It returns early if ctx ends.
 func (w *worker) step(r *kgo.Record) {
-	w.next = offsetOf(r)
-	if w.note.offset != r.Offset {
-		w.note = note{offset: r.Offset}
+	if here := markOf(r); here.Offset != w.mark.Offset {
+		w.mark = here
+	} else {
+		w.mark.Epoch = here.Epoch
 	}
 	d := w.read(r)
-	if d.due.After(time.Now()) {
-		until := d.due
-		if over := r.Timestamp.Add(w.delay); w.delay > 0 && over.Before(until) {
-			until = over
-		}
-		w.sleep(until)
-		left := time.Until(d.due)
-		switch {
-		case w.ctx.Err() != nil:
-			return
-		case left > w.delay/8: // another round. A shorter rest is slept here.
-			if w.write(w.ctx, d.origin(), d.wait(d.number)) == nil {
-				w.finish(true)
+	if over := r.Timestamp.Add(w.delay); w.delay > 0 && over.Before(d.due) {
+		w.sleep(over)
+		if left := time.Until(d.due); w.ctx.Err() == nil && left > w.delay/8 { // a shorter rest is slept here
+			if w.write(w.writing, d.origin(), d.wait(d.number)) == nil {
+				w.finish(w.writing, true)
 			}
 			return
 		}
-		w.sleep(d.due)
 	}
-	w.deliver(d)
+	w.sleep(d.due)
+	if w.ctx.Err() == nil {
+		w.deliver(d)
+	}
+}
+
+// sleep returns at t, or when ctx ends.
+func (w *worker) sleep(t time.Time) {
+	d := time.Until(t)
+	if d <= 0 {
+		return
+	}
+	over := time.NewTimer(d)
+	defer over.Stop()
+	_ = w.wait(func(ctx context.Context) error {
+		select {
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 }
 
 // deliver runs the handler once.
 func (w *worker) deliver(d delivery) {
-	turn, err := w.turn(d)
-	if err != nil {
-		return
+	done := func(error) {}
+	if gate := w.handler.Gate; gate != nil {
+		if w.wait(func(ctx context.Context) error {
+			turn, err := gate.Wait(ctx)
+			done = func(err error) { turn(d.origin(), err) }
+			return err
+		}) != nil {
+			return
+		}
 	}
-	defer turn(errNoNews) // if nothing else was said
-	w.note.starts, w.note.due = w.note.starts+1, time.Time{}
-	if (w.careful > 0 || w.note.starts > 1) && w.store(w.ctx) != nil {
-		w.note.starts-- // it has not started, and the last commit must not say so
+	if err := w.start(); err != nil {
+		done(retry.Stop(err)) // it says nothing of what Handle depends on
 		return
 	}
 	given := *d.record // Handle may change it, as a producer does
 	given.Headers = slices.Clone(given.Headers)
-	handling := false
-	m := retryqueue.Delivery{Number: d.number + w.note.starts - 1, Stored: d.record.Timestamp}
-	ctx := w.ctx
-	if _, runs := m.Before(w.handler.Policy); runs { // else it may be one that ends its process in Context
-		ctx = w.contextOf(&given)
-	}
-	_ = m.Handle(ctx, w.handler.Policy,
-		func(ctx context.Context) error {
-			handling = true
-			err := w.handler.Handle(ctx, &given)
-			handling = false
-			if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the partition goes, or the process
-				turn(errNoNews)
-			}
-			turn(err)
-			return err
-		},
-		func(ctx context.Context, decided retryqueue.Decision) error {
-			ctx = context.WithoutCancel(ctx) // what was decided does not end with a context of Handler.Context
-			if handling {                    // people must see the panic, also if nothing can be written
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, patience)
-				defer cancel()
-			}
-			return w.settle(ctx, d, decided)
-		})
-}
-
-// contextOf returns the context of a delivery.
-func (w *worker) contextOf(r *kgo.Record) context.Context {
+	m := retryqueue.Delivery{Number: d.number + w.mark.starts - 1, Stored: d.record.Timestamp, Done: done}
 	if w.handler.Context != nil {
-		if ctx := w.handler.Context(w.ctx, r); ctx != nil {
-			return ctx
-		}
+		m.Context = func(ctx context.Context) context.Context { return w.handler.Context(ctx, &given) }
 	}
-	return w.ctx
+	_ = m.Handle(w.ctx, w.handler.Policy,
+		func(ctx context.Context) error { return w.handler.Handle(ctx, &given) },
+		func(ctx context.Context, decided retryqueue.Decision) error { return w.settle(ctx, d, decided) })
 }
 
 // settle does what was decided about the first record.
 func (w *worker) settle(ctx context.Context, d delivery, decided retryqueue.Decision) error {
-	due := time.Now().Add(decided.Delay)
+	ctx = context.WithoutCancel(ctx) // what was decided does not end with a context of Handler.Context
+	if decided.Panicked {            // people must see it, also if nothing can be written
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
 	switch decided.Action {
 	case retryqueue.Undecided: // this start does not count
-		w.note.starts--
+		w.mark.starts--
 		if w.ctx.Err() == nil { // a context of Handler.Context or Hooks.Start has ended: not at once again
-			w.note.due = time.Now().Add(time.Second)
+			w.mark.due = time.Now().Add(time.Second)
 		}
 		return nil
 	case retryqueue.Retry:
 		if decided.Uncounted {
-			w.note.starts--
+			w.mark.starts--
 		}
+		d.due = time.Now().Add(decided.Delay)
 		if len(w.handler.Waits) == 0 {
-			w.note.due = due
+			w.mark.due = d.due
 			return w.store(ctx)
 		}
-		d.due = due
-		if err := w.write(ctx, d.origin(), d.wait(d.number+w.note.starts)); err != nil {
+		if err := w.write(ctx, d.origin(), d.wait(d.number+w.mark.starts)); err != nil {
 			return err
 		}
 	case retryqueue.Dead:
@@ -246,85 +179,43 @@ func (w *worker) settle(ctx context.Context, d delivery, decided retryqueue.Deci
 			}
 		}
 	}
-	w.finish(decided.Action != retryqueue.Ack)
+	w.finish(ctx, decided.Action != retryqueue.Ack)
 	return nil
 }
 
-// finish removes the first record from the queue. written says that something was written about it,
-// which must not be written again.
-func (w *worker) finish(written bool) {
-	w.drop()
-	w.next.Offset++
-	w.note = note{offset: w.next.Offset}
-	w.careful = max(w.careful-1, 0)
-	if w.undone == 0 {
-		w.since = time.Now()
-	}
-	w.undone++
-	if written || w.undone >= atRisk || time.Since(w.since) >= atLast {
-		_ = w.store(w.ctx)
-	}
+// lasting calls write until it succeeds, or ctx or the worker ends.
+func (w *worker) lasting(ctx context.Context, what string, write func(context.Context) error) error {
+	call, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.writing, cancel)()
+	again, stop := context.WithCancel(call)
+	defer stop()
+	defer context.AfterFunc(w.ctx, stop)()
+	return w.handler.lasting(again, what, func(context.Context) error { return write(call) })
 }
 
-// errNoNews is what a turn comes to that says nothing about the dependency.
-var errNoNews = retry.Stop(errors.New("retrykafka: no handler has ended"))
-
-// turn waits for the gate, and returns what tells it what the handler has returned.
-func (w *worker) turn(d delivery) (turn func(error), err error) {
-	gate := w.handler.Gate
-	if gate == nil {
-		return func(error) {}, w.ctx.Err()
-	}
-	if since, _, _ := gate.Closed(); !since.IsZero() && w.undone > 0 {
-		_ = w.store(w.ctx)
-	}
-	done, err := gate.Wait(w.ctx)
-	return func(err error) { done(d.origin(), err) }, err
-}
-
-// sleep returns at t, or, if t is zero, when the queue has grown. It returns early if ctx ends.
-// Meanwhile it commits what was finished long ago.
-func (w *worker) sleep(t time.Time) {
-	var due, late <-chan time.Time
-	var more <-chan struct{}
-	if t.IsZero() {
-		more = w.more
-	} else {
-		timer := time.NewTimer(time.Until(t))
-		defer timer.Stop()
-		due = timer.C
-	}
-	for {
-		if w.undone > 0 {
-			timer := time.NewTimer(time.Until(w.since.Add(atLast)))
-			defer timer.Stop()
-			late = timer.C
+// lasting calls write until it succeeds or ctx ends, and reports its errors, and calls that take long.
+func (h *Handler) lasting(ctx context.Context, what string, write func(context.Context) error) error {
+	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: patience}}
+	return retry.Run(ctx, p, func(ctx context.Context) error {
+		answered := make(chan struct{})
+		defer close(answered)
+		go func() {
+			for t := time.Tick(patience); ; {
+				select {
+				case <-t:
+					h.report(fmt.Errorf("retrykafka: %s: no answer yet", what))
+				case <-answered:
+					return
+				}
+			}
+		}()
+		if err := write(ctx); err != nil {
+			h.report(fmt.Errorf("retrykafka: %s: %w", what, err))
+			return errNotWritten // instead of an error that may be permanent
 		}
-		select {
-		case <-w.ctx.Done():
-		case <-due:
-		case <-more:
-		case <-late:
-			late = nil
-			_ = w.store(w.ctx)
-			continue
-		}
-		return
-	}
+		return nil
+	})
 }
 
-// pause sleeps for d, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-	return ctx.Err() == nil
-}
-
-func offsetOf(r *kgo.Record) kgo.EpochOffset {
-	return kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset}
-}
-
-// parts returns the place as package kgo takes it.
-func (p place) parts() map[string][]int32 { return map[string][]int32{p.topic: {p.partition}} }
+var errNotWritten = errors.New("retrykafka: not written")

@@ -243,12 +243,16 @@ func TestAPanicEndsTheProcess(t *testing.T) {
 
 // It does so after seconds if the broker does not answer, and the record comes again.
 func TestAPanicWithoutABroker(t *testing.T) {
-	for _, waits := range [][]retrykafka.Wait{nil, {{Topic: "w1", Delay: 50 * time.Millisecond}}} {
+	waits := []retrykafka.Wait{{Topic: "w1", Delay: 50 * time.Millisecond}}
+	for _, tt := range []struct {
+		waits   []retrykafka.Wait
+		request int // that gets no answer
+	}{{nil, 1}, {waits, 1}, {waits, 2}} { // the commit, the copy, and the commit after it
 		c := real(t)
 		c.publishReal(t, "p", "panics")
-		x := c.child(t, waits, kill{request: 1, hangs: true})
+		x := c.child(t, tt.waits, kill{request: tt.request, hangs: true})
 		if !x.wait() || !strings.Contains(x.stderr.String(), "panic: of the handler") {
-			t.Errorf("the process does not end, or by something else:\n%s", x.stderr.String())
+			t.Errorf("without an answer to request %d the process does not end, or by something else:\n%s", tt.request, x.stderr.String())
 		}
 		if at, _ := c.at("in"); at > 1 {
 			t.Errorf("offset %d is committed, want 1 at most", at)
