@@ -255,17 +255,17 @@ func TestDoneOfADelivery(t *testing.T) {
 		handle  func(ctx context.Context, cancel func()) error
 		want    error // nil: a success; errStop: nothing
 	}{
-		"success":                          {handle: func(context.Context, func()) error { return nil }},
-		"success of one that is canceled":  {handle: func(_ context.Context, cancel func()) error { cancel(); return nil }},
-		"failure":                          {handle: func(context.Context, func()) error { return errOther }, want: errOther},
-		"its own cancellation":             {handle: func(context.Context, func()) error { return context.Canceled }, want: context.Canceled},
-		"timeout":                          {p: retry.Policy{AttemptTimeout: time.Second}, handle: func(ctx context.Context, _ func()) error { return wait(ctx) }, want: context.DeadlineExceeded},
-		"the process stops":                {handle: func(ctx context.Context, cancel func()) error { cancel(); return wait(ctx) }, want: errStop},
-		"it has stopped":                   {context: ends(errOther), want: errStop},
-		"dead":                             {number: 4, want: errStop},
-		"panic":                            {handle: func(context.Context, func()) error { panic("boom") }, want: errStop},
-		"Goexit":                           {handle: func(context.Context, func()) error { runtime.Goexit(); return nil }, want: errStop},
-		"panic of Context":                 {context: func(context.Context) context.Context { panic("boom") }, want: errStop},
+		"success":                         {handle: func(context.Context, func()) error { return nil }},
+		"success of one that is canceled": {handle: func(_ context.Context, cancel func()) error { cancel(); return nil }},
+		"failure":                         {handle: func(context.Context, func()) error { return errOther }, want: errOther},
+		"its own cancellation":            {handle: func(context.Context, func()) error { return context.Canceled }, want: context.Canceled},
+		"timeout":                         {p: retry.Policy{AttemptTimeout: time.Second}, handle: func(ctx context.Context, _ func()) error { return wait(ctx) }, want: context.DeadlineExceeded},
+		"the process stops":               {handle: func(ctx context.Context, cancel func()) error { cancel(); return wait(ctx) }, want: errStop},
+		"it has stopped":                  {context: ends(errOther), want: errStop},
+		"dead":                            {number: 4, want: errStop},
+		"panic":                           {handle: func(context.Context, func()) error { panic("boom") }, want: errStop},
+		"Goexit":                          {handle: func(context.Context, func()) error { runtime.Goexit(); return nil }, want: errStop},
+		"panic of Context":                {context: func(context.Context) context.Context { panic("boom") }, want: errStop},
 		"an attempt that its hook cancels": {p: retry.Policy{Hooks: retry.Hooks{Attempt: func(ctx context.Context, _ retry.Attempt) context.Context { return ends(errOther)(ctx) }}},
 			handle: func(ctx context.Context, _ func()) error { return wait(ctx) }, want: errStop},
 	} {

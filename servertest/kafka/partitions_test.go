@@ -708,6 +708,40 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// What was done is committed while the next record waits for an open gate, which lets few messages start
+// after an outage.
+func TestWhatIsDoneIsCommittedWhileAnOpenGateWaits(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		gate := &retryqueue.Gate{Failures: 1, Probe: retry.Constant(time.Hour)}
+		start := func() func(string, error) {
+			done, err := gate.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done
+		}
+		start()("a", errDown)
+		time.Sleep(time.Second)
+		start()("b", errDown) // it closes
+		start()("c", nil)     // an hour later it opens
+		l := newLog()
+		c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Gate: gate, Handle: handler(l)})
+		c.publish("first")
+		l.wait(t, 1)
+		for range 3 {
+			start() // more do not start until these are done
+		}
+		c.publish("second")
+		time.Sleep(10 * time.Second)
+		if since, _, _ := gate.Closed(); !since.IsZero() || l.count("second") > 0 {
+			t.Fatalf("the gate is closed, or the second record has started: %v", l.all())
+		}
+		if at := c.committed("in"); at.Offset != 1 {
+			t.Errorf("offset %d is committed, want 1", at.Offset)
+		}
+	})
+}
+
 // A handler that a rebalance cancels says nothing to the gate, nor does a bad record.
 func TestWhatSaysNothingToAGate(t *testing.T) {
 	bubble(t, 20, plain, func(t *testing.T, c *cluster) {
