@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,99 +22,81 @@ const longest = 100 * 365 * 24 * time.Hour
 // deliver handles one delivery, and sends its outcome to the server. If that is lost
 // on the way, the message comes back after AckWait. turn is what the gate has given for it, or nil.
 func (s *subscription) deliver(msg jetstream.Msg, turn func(id string, err error)) {
-	if turn != nil {
-		defer turn("", errNoNews) // if nothing else was said
-	}
-	if s.ctx.Err() != nil { // nothing has started
-		<-s.drained
-		_ = msg.Nak()
-		return
-	}
-	m := retryqueue.Delivery{Number: 1, Counted: true}
-	if meta, err := msg.Metadata(); err == nil {
-		m.Number, m.Stored = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp
-	}
 	quiet := s.keepAlive(msg)
 	defer quiet()
+	var err error
 	if s.handler.Gate != nil && turn == nil {
-		if turn = s.turn(); turn == nil {
-			if s.ctx.Err() != nil {
-				<-s.drained
-			}
-			quiet()
-			_ = msg.Nak() // to another consumer, whose gate may be open
-			return
-		}
-		defer turn("", errNoNews)
+		turn, err = s.turn()
 	}
-	handling := false
-	defer func() {
-		if handling { // a panic, which ends the process: what is in a buffer would be lost
-			s.flush()
+	if err != nil || s.ctx.Err() != nil { // nothing has started
+		if turn != nil {
+			turn("", errNoMessage)
 		}
-	}()
-	ctx := s.ctx
-	if _, runs := m.Before(s.handler.Policy); runs { // else it may be one that ends its process in Context
-		ctx = s.contextOf(msg)
+		s.handBack(msg, quiet)
+		return
 	}
-	_ = m.Handle(ctx, s.handler.Policy,
-		func(ctx context.Context) error {
-			handling = true
-			err := s.handler.Handle(ctx, msg)
-			handling = false
-			s.report(turn, msg, ctx, err)
-			return err
-		},
-		func(ctx context.Context, d retryqueue.Decision) error {
-			if handling { // people must see the panic, also if no dead letter can be stored
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, s.ackWait)
-				defer cancel()
-			}
-			return s.settle(ctx, msg, d, quiet)
-		})
-}
-
-// contextOf returns the context of a delivery.
-func (s *subscription) contextOf(msg jetstream.Msg) context.Context {
+	m, id := retryqueue.Delivery{Number: 1, Counted: true}, ""
+	if meta, err := msg.Metadata(); err == nil {
+		m.Number, m.Stored, id = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp, strconv.FormatUint(meta.Sequence.Stream, 10)
+	}
+	if turn != nil {
+		m.Done = func(err error) {
+			turn(id, err)
+			s.look()
+		}
+	}
 	if s.handler.Context != nil {
-		if ctx := s.handler.Context(s.ctx, msg); ctx != nil {
-			return ctx
-		}
+		m.Context = func(ctx context.Context) context.Context { return s.handler.Context(ctx, msg) }
 	}
-	return s.ctx
+	_ = m.Handle(s.ctx, s.handler.Policy,
+		func(ctx context.Context) error { return s.handler.Handle(ctx, msg) },
+		func(ctx context.Context, d retryqueue.Decision) error { return s.settle(ctx, msg, d, quiet) })
 }
 
-// settle tells the server what was decided. quiet ends the heartbeats: one after the Nak
-// would replace the delay. settle returns an error only if a dead letter was not stored.
+// settle tells the server what was decided. It returns an error only if a dead letter was not stored.
 func (s *subscription) settle(ctx context.Context, msg jetstream.Msg, d retryqueue.Decision, quiet func()) (err error) {
+	if d.Panicked { // people must see it, also if no dead letter can be stored
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.ackWait)
+		defer cancel()
+		defer s.flush()
+	}
 	if d.Action == retryqueue.Dead {
 		if err = s.store(ctx, msg, d.Err); err != nil {
 			d.Action = retryqueue.Undecided
 		}
 	}
-	shutdown := d.Action == retryqueue.Undecided && s.ctx.Err() != nil
-	if shutdown {
-		<-s.drained // otherwise it would come back here
+	if d.Action == retryqueue.Undecided && s.ctx.Err() != nil {
+		s.handBack(msg, quiet)
+		return err
 	}
 	quiet()
-	switch {
-	case shutdown:
-		_ = msg.Nak() // to another consumer, at once
-	case d.Action == retryqueue.Undecided: // a context of Handler.Context or Hooks.Start has ended: it comes back after AckWait
-	case d.Action == retryqueue.Ack:
+	switch d.Action {
+	case retryqueue.Undecided: // a context of Handler.Context or Hooks.Start has ended: it comes back after AckWait
+	case retryqueue.Ack:
 		s.acknowledge(msg)
-	case d.Action == retryqueue.Retry:
+	case retryqueue.Retry:
 		_ = msg.NakWithDelay(min(max(d.Delay, 1), longest)) // 0 would be a plain Nak
-	case knowsReasons(s.conn.ConnectedServerVersion()):
-		_ = msg.TermWithReason(d.Err.Reason.String())
 	default:
-		_ = msg.Term()
+		if knowsReasons(s.conn.ConnectedServerVersion()) {
+			_ = msg.TermWithReason(d.Err.Reason.String())
+		} else {
+			_ = msg.Term()
+		}
 	}
 	return err
 }
 
-// flush sends what was said to the server, and waits for that no longer than AckWait.
+// handBack gives msg to another consumer at once. Before a shutdown is drained it would come back here.
+func (s *subscription) handBack(msg jetstream.Msg, quiet func()) {
+	if s.ctx.Err() != nil {
+		<-s.drained
+	}
+	quiet()
+	_ = msg.Nak()
+}
+
+// flush waits until the server has what is in a buffer, which the end of the process would lose.
 func (s *subscription) flush() {
 	if s.conn.IsConnected() {
 		_ = s.conn.FlushTimeout(s.ackWait)
@@ -121,7 +104,7 @@ func (s *subscription) flush() {
 }
 
 // keepAlive tells the server every third of AckWait that msg is in progress, until
-// stop is called. It sends nothing after stop has returned.
+// stop is called. It sends nothing after stop has returned: after a Nak that would replace the delay.
 func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
 	every := max(s.ackWait/3, time.Millisecond)
 	var mu sync.Mutex

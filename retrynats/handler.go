@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
-	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryqueue"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -77,54 +74,24 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 		return nil, err
 	}
 	s := &subscription{
-		handler: h,
-		ctx:     ctx,
-		ackWait: c.CachedInfo().Config.AckWait,
-		conn:    js.Conn(),
-		shut:    make(chan struct{}, 1),
-		drained: make(chan struct{}),
-		closed:  make(chan struct{}),
+		handler:  h,
+		consumer: c,
+		opts:     opts,
+		conn:     js.Conn(),
+		ackWait:  c.CachedInfo().Config.AckWait,
+		ctx:      ctx,
+		shut:     make(chan struct{}, 1),
+		drained:  make(chan struct{}),
+		closed:   make(chan struct{}),
 	}
-	g := &gated{subscription: s, consumer: c, opts: opts, left: make(chan struct{}), ended: make(chan struct{})}
-	consuming, err := g.start()
+	s.open, s.leave = context.WithCancelCause(ctx)
+	consuming, err := s.start()
 	if err != nil {
+		s.leave(err)
 		return nil, err
 	}
-	s.ConsumeContext = consuming
-	if h.Gate != nil {
-		s.ConsumeContext = g
-		go g.run(consuming)
-	}
-	go s.end(s.ConsumeContext.Closed())
+	go s.run(consuming)
 	return s, nil
-}
-
-// subscription is one call of Consume.
-type subscription struct {
-	jetstream.ConsumeContext
-	handler *Handler
-	ctx     context.Context
-	ackWait time.Duration
-	conn    *nats.Conn
-	shut    chan struct{} // a message has found the gate closed
-
-	running sync.WaitGroup
-	drained chan struct{} // closed once no further message can arrive
-	closed  chan struct{}
-}
-
-// Closed returns a channel that is closed once no message will arrive, and the server
-// has been told the outcome of the last one.
-func (s *subscription) Closed() <-chan struct{} { return s.closed }
-
-// end waits until the context ends the subscription, and then for the messages.
-func (s *subscription) end(ended <-chan struct{}) {
-	stop := context.AfterFunc(s.ctx, s.Drain)
-	<-ended
-	stop()
-	close(s.drained)
-	s.running.Wait()
-	close(s.closed)
 }
 
 // Check returns an error that says what is wrong with c for this handler and what to
