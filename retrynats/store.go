@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
@@ -44,9 +44,8 @@ type Store struct {
 	// alone. An empty Key is treated as a nil KV.
 	Key string
 
-	mu    sync.Mutex
 	clock serverClock
-	ttl   time.Duration // of the bucket; negative: it has none; 0: not known yet
+	ttl   atomic.Int64 // of the bucket, a time.Duration; 0: not known yet
 }
 
 var _ pace.Store = (*Store)(nil)
@@ -133,7 +132,11 @@ func (s *Store) try(ctx context.Context, a pace.Ask) (slots pace.Slots, held boo
 	if err != nil {
 		return pace.Slots{}, false, err
 	}
-	s.wrote(ctx, revision)
+	if !s.clock.wrote(revision) { // what the server's clock said then, only the entry knows
+		if e, err := s.KV.Get(ctx, s.Key); err == nil {
+			s.clock.read(e)
+		}
+	}
 	return slots, state.Moved > moved, nil
 }
 
@@ -145,22 +148,18 @@ func (s *Store) keeps(ctx context.Context, d time.Duration) error {
 	if d <= shortest {
 		return nil
 	}
-	s.mu.Lock()
-	ttl := s.ttl
-	s.mu.Unlock()
+	ttl := time.Duration(s.ttl.Load())
 	if ttl == 0 {
 		status, err := s.KV.Status(ctx)
 		if err != nil {
 			return err
 		}
-		if ttl = status.TTL(); ttl <= 0 {
-			ttl = -1
+		if ttl = status.TTL(); ttl <= 0 { // it has none
+			ttl = math.MaxInt64
 		}
-		s.mu.Lock()
-		s.ttl = ttl
-		s.mu.Unlock()
+		s.ttl.Store(int64(ttl))
 	}
-	if ttl > 0 && ttl < d {
+	if ttl < d {
 		return fmt.Errorf("retrynats: the bucket forgets the quota after %v: set its TTL to %v or more, or to none", ttl, d.Round(time.Second))
 	}
 	return nil
@@ -178,107 +177,31 @@ func (s *Store) read(ctx context.Context) (state pace.State, revision uint64, no
 			return state, 0, 0, err
 		}
 		revision = e.Revision()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if revision > 0 {
 		s.clock.read(e)
 	}
-	return state, revision, s.clock.now(), nil
-}
-
-// wrote notes that this process has just written a revision. Once a minute it reads it again: only
-// so does it know what the server's clock said then.
-func (s *Store) wrote(ctx context.Context, revision uint64) {
-	s.mu.Lock()
-	known := s.clock.wrote(revision)
-	s.mu.Unlock()
-	if known {
-		return
-	}
-	if e, err := s.KV.Get(ctx, s.Key); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.clock.read(e)
-	}
+	return state, revision, float64(s.clock.now().UnixMicro()) / 1e6, nil
 }
 
 // parse reads a State as Reserve writes it.
-func parse(text []byte) (s pace.State, err error) {
-	numbers := map[string]*float64{"tat": &s.Tat, "at": &s.At, "moved": &s.Moved, "until": &s.Until}
-	needed := len(numbers)
-	numbers["passed"], numbers["ahead"], numbers["free"], numbers["freed"] = &s.Passed, &s.Ahead, &s.Free, &s.Freed
+func parse(text []byte) (pace.State, error) {
+	var s pace.State
+	var numbers map[string]float64
 	d := json.NewDecoder(bytes.NewReader(text))
-	var all map[string]float64
-	if d.Decode(&all) != nil || d.More() {
+	d.DisallowUnknownFields()
+	if d.Decode(&s) != nil || json.Unmarshal(text, &numbers) != nil { // which finds what follows
 		return pace.State{}, errForeign
 	}
-	for name, x := range all {
-		switch {
-		case numbers[name] == nil || math.Abs(x) > 1e12:
+	for _, name := range []string{"tat", "at", "moved", "until"} {
+		if _, ok := numbers[name]; !ok {
 			return pace.State{}, errForeign
-		case name == "tat" || name == "at" || name == "moved" || name == "until":
-			needed--
 		}
-		*numbers[name] = x
 	}
-	if needed > 0 {
-		return pace.State{}, errForeign
+	for _, x := range numbers {
+		if math.Abs(x) > 1e12 {
+			return pace.State{}, errForeign
+		}
 	}
 	return s, nil
-}
-
-// serverClock knows the server's clock by the times of entries. One that this process has just
-// written tells it. Any other is at least as old as it seems.
-type serverClock struct {
-	begin   time.Time // of this process's time, which no setting of a clock changes
-	heard   bool      // an entry has been read
-	ahead   float64   // seconds by which this process's time is ahead, at most
-	at      float64   // when that was known
-	checked float64   // when an entry of this process was read; 0: never
-	last    uint64    // the revision that this process wrote last,
-	done    float64   // and when
-}
-
-const (
-	drift = 1e-4 // seconds by which clocks may go apart in a second
-	fresh = 60   // seconds for which the time of an own entry counts
-)
-
-func (c *serverClock) since() float64 {
-	if c.begin.IsZero() {
-		c.begin = time.Now()
-	}
-	return time.Since(c.begin).Seconds()
-}
-
-// wrote notes a revision, and reports whether the clock is known well enough without its time.
-func (c *serverClock) wrote(revision uint64) (known bool) {
-	c.last, c.done = revision, c.since()
-	return c.checked > 0 && c.done-c.checked < fresh
-}
-
-// read learns from an entry that was just read.
-func (c *serverClock) read(e jetstream.KeyValueEntry) {
-	here := c.since()
-	then, own := here, e.Revision() == c.last
-	if own {
-		then, c.checked = c.done, max(here, drift)
-	}
-	ahead := then - float64(e.Created().UnixMicro())/1e6
-	behind := ahead - c.ahead - (here-c.at)*drift
-	if !c.heard || behind < 0 || own && behind > 1 { // or the server's clock was put back
-		c.heard, c.ahead, c.at = true, ahead, here
-	}
-}
-
-// now returns the time of the server, in seconds since 1970, or a little before it.
-func (c *serverClock) now() float64 {
-	here := c.since()
-	if !c.heard { // there has been no entry: this process's clock will do for the first
-		return float64(time.Now().UnixMicro()) / 1e6
-	}
-	return here - c.ahead - (here-c.at)*drift
 }
 
 // News returns a channel that gets an element when a process has held the quota. What happens while
