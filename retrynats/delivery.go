@@ -59,7 +59,11 @@ func (s *subscription) settle(ctx context.Context, msg jetstream.Msg, d retryque
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.ackWait)
 		defer cancel()
-		defer s.flush()
+		defer func() { // what is in a buffer would be lost
+			if s.conn.IsConnected() {
+				_ = s.conn.FlushTimeout(s.ackWait)
+			}
+		}()
 	}
 	if d.Action == retryqueue.Dead {
 		if err = s.store(ctx, msg, d.Err); err != nil {
@@ -96,40 +100,28 @@ func (s *subscription) handBack(msg jetstream.Msg, quiet func()) {
 	_ = msg.Nak()
 }
 
-// flush waits until the server has what is in a buffer, which the end of the process would lose.
-func (s *subscription) flush() {
-	if s.conn.IsConnected() {
-		_ = s.conn.FlushTimeout(s.ackWait)
-	}
-}
-
 // keepAlive tells the server every third of AckWait that msg is in progress, until
 // stop is called. It sends nothing after stop has returned: after a Nak that would replace the delay.
 func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
-	every := max(s.ackWait/3, time.Millisecond)
-	var mu sync.Mutex
-	var timer *time.Timer // nil after stop
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(every, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if timer != nil {
-			_ = msg.InProgress()
-			timer.Reset(every)
+	ctx, cancel := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for t := time.Tick(max(s.ackWait/3, time.Millisecond)); ; {
+			select {
+			case <-t:
+				_ = msg.InProgress()
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
 	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if timer != nil {
-			timer.Stop()
-			timer = nil
-		}
+		cancel()
+		telling.Wait()
 	}
 }
 
-// store has Dead store msg. It gives up only when ctx ends.
+// store has Dead store msg, until it succeeds or ctx ends.
 func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) error {
 	if s.handler.Dead == nil {
 		return nil
