@@ -14,19 +14,16 @@
 //
 // # The rules of a delivery
 //
-//  1. [retryqueue.Delivery.Before] is called. If the message was delivered too often, or
-//     is too old, it is dead, and Handle does not run.
+//  1. If [retryqueue.Delivery.Before] refuses the message, it is dead, and Handle does not run.
 //  2. Handle runs on a goroutine of its own. While Handle or Dead runs, this package
 //     tells the server every third of AckWait that the message is in progress.
-//  3. If Handle fails after ctx has ended, the message is handed back, and another
-//     consumer gets it at once. So is a message whose Handle has not started. The
-//     subscription is drained first.
+//  3. If Handle fails after ctx has ended, or has not started, the message is handed back once the
+//     subscription is drained. Another consumer gets it at once.
 //  4. [retryqueue.Delivery.After] decides about everything else. A message that is done is
 //     acknowledged, and the server confirms that. A message that is to be retried is
 //     handed back with the delay.
-//  5. For a dead message Dead is called. If Dead fails, it is called again every
-//     second until it succeeds, or until ctx ends, which hands the message back. Then
-//     the message is terminated on the server, with the reason.
+//  5. For a dead message Dead is called, until it succeeds. Then the message is terminated on the
+//     server, with the reason.
 //  6. A panic in Handle ends the process, as in any goroutine. Before that, for at most
 //     AckWait, the message is handed back with the policy's delay, or is dead. A policy
 //     without MaxAttempts delivers such a message five times at most.
@@ -69,8 +66,5 @@
 //
 // To Policy.Hooks each delivery is a run of one attempt, whose number is the
 // delivery's: see [retryqueue.Delivery.Handle]. Done is called after the server has been
-// told. For a message that will be delivered again, it has ReasonNone and no error. For a
-// dead message it has the reason, once the dead letter is stored. So one gave_up is one
-// dead message. With [Handler.Context] a delivery is a part of the trace in which its
-// message was published.
+// told, and has a reason for a dead message alone. So one gave_up is one dead message.
 package retrynats

@@ -13,25 +13,23 @@ import (
 
 // Handler consumes messages and retries them by a policy. It has no state, so one
 // Handler may consume from several consumers at once. Do not change it after the first
-// Consume.
+// Consume. All of its funcs are called concurrently.
 type Handler struct {
 	// Policy decides about each message. Its AttemptTimeout limits Handle, on its Clock.
 	// To its Hooks each delivery is a run. What its Classify has no opinion on is judged
 	// by [retryqueue.Patient].
 	Policy retry.Policy
 
-	// Context returns the context of a delivery, before Hooks.Start and Handle get it. It
-	// must be derived from ctx, which is that of Consume. So a delivery can be a part of
-	// the trace that the message was published in: examples/queues shows how. Nil, and a
-	// Context that returns nil, mean ctx. It is not called for a message that is dead without another
-	// run of Handle: such a one may have ended its process in Context. It is called concurrently.
+	// Context returns the context of a delivery, derived from ctx, which is that of Consume. So a
+	// delivery can be a part of the trace that the message was published in: examples/queues shows
+	// how. Nil, and a Context that returns nil, mean ctx. It is not called for a message that is dead
+	// without another run of Handle: such a one may have ended its process in Context.
 	Context func(ctx context.Context, msg jetstream.Msg) context.Context
 
-	// Handle does the message's work. Its context ends with that of Consume and with
-	// Policy.AttemptTimeout. It returns nil for a success. It is called concurrently, for
-	// as many messages as the consumer's MaxAckPending allows, and may be called more
-	// than once for a message. It need not acknowledge the message. If it does, that
-	// counts.
+	// Handle does the message's work, and returns nil for a success. Its context ends with that of
+	// Consume and with Policy.AttemptTimeout. It is called for as many messages at once as the
+	// consumer's MaxAckPending allows, and may be called more than once for a message. It need not
+	// acknowledge the message. If it does, that counts.
 	Handle func(context.Context, jetstream.Msg) error
 
 	// Gate keeps messages in the stream while what Handle depends on is down. Share one Gate among
@@ -41,13 +39,11 @@ type Handler struct {
 	// works on at a time. Nil means none.
 	Gate *retryqueue.Gate
 
-	// Dead stores a message that will not be delivered again, and why. When it returns
-	// nil, the message must be stored, because it is then removed from the consumer.
-	// After any error Dead is called again every second until it succeeds or the context
-	// ends. [retry.AttemptNumber] of its context counts these calls. It may be called
-	// again for a message that it has stored, and is called concurrently. Log its errors
-	// in Dead: they are reported nowhere else. If Dead is nil, the message is only
-	// removed.
+	// Dead stores a message that will not be delivered again, and why. When it returns nil, the
+	// message is removed from the consumer. After an error it is called again every second, until it
+	// succeeds or the context ends. [retry.AttemptNumber] of its context counts these calls. It may be
+	// called again for a message that it has stored. Log its errors in Dead: they are reported nowhere
+	// else. If Dead is nil, the message is only removed.
 	Dead func(context.Context, jetstream.Msg, *retry.Error) error
 }
 
@@ -58,14 +54,13 @@ type Handler struct {
 // Closed is closed once the server has been told the outcome of the last message,
 // which takes as long as handlers run.
 //
-// While a cluster elects a leader, Consume fails. Use retry.Do to call it again, with
-// a context that outlives the attempt.
+// Consume calls Check first and returns its error. It fails also while a cluster elects a leader: use
+// retry.Do to call it again, with a context that outlives the attempt.
 //
 // js must be the one that c was made from. opts are those of c.Consume. Give it a
-// [jetstream.ConsumeErrHandler]: errors of the subscription itself, such as a lost
-// connection, missing heartbeats or a deleted consumer, are reported only there. A
-// deleted consumer and a closed connection end the subscription as Stop does. Consume
-// calls Check first and returns its error. A nil Handle is an error.
+// [jetstream.ConsumeErrHandler]: only that sees errors of the subscription itself, such as a lost
+// connection, missing heartbeats or a deleted consumer. The last, and a connection that is closed, end
+// the subscription.
 func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, opts ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
 	if h.Handle == nil {
 		return nil, errors.New("retrynats: Handler.Handle is nil")

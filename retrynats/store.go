@@ -29,9 +29,8 @@ import (
 //		Bucket: "paces", Storage: jetstream.MemoryStorage, Replicas: 3, TTL: time.Hour,
 //	})
 //
-// A TTL must not end before all of the quota is free again, nor within ten minutes: that of ten calls a day without
-// a Burst is a day. Reserve returns an error that says what to set if it is too short for a quota that takes longer than
-// ten minutes.
+// A TTL must be ten minutes at least, and as long as it takes until all of the quota is free again: for ten
+// calls a day without a Burst a day. For such long ones Reserve returns an error if it is too short.
 //
 // The clock of the server counts, as the times of entries show it: those of the processes may be
 // wrong. An entry that has something else than a [pace.State] is an error, and stays as it is,
