@@ -37,11 +37,10 @@ var errNoNews = retry.Stop(errors.New("retryqueue: no handler has ended"))
 // on. Its error is lost. Handle panics if ctx is nil.
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
 	m.Now = time.Time{}
-	told := m.Done == nil
 	tell := func(err error) {
-		if !told {
-			told = true
-			m.Done(err)
+		if done := m.Done; done != nil {
+			m.Done = nil
+			done(err)
 		}
 	}
 	defer tell(errNoNews)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-
 	"github.com/goretry/retry/internal/readings"
 )
 
@@ -23,15 +22,8 @@ const (
 
 // String returns the action as one lower-case word.
 func (a Action) String() string {
-	switch a {
-	case Undecided:
-		return "undecided"
-	case Ack:
-		return "ack"
-	case Retry:
-		return "retry"
-	case Dead:
-		return "dead"
+	if words := [...]string{"undecided", "ack", "retry", "dead"}; int(a) < len(words) {
+		return words[a]
 	}
 	return "unknown"
 }
@@ -45,9 +37,8 @@ type Decision struct {
 	Delay time.Duration
 
 	// Uncounted says, with Retry, that the handler's error was "not yet": it is or wraps
-	// [retry.ErrRejected]. Such a delivery counts for no limit but MaxElapsed. A queue whose
-	// number of deliveries you keep yourself must not count it: pass the same Delivery.Number
-	// again. For others see Delivery.Counted.
+	// [retry.ErrRejected]. Such a delivery counts for no limit but MaxElapsed. If you keep the number
+	// of deliveries yourself, pass the same Delivery.Number again. If not, see Delivery.Counted.
 	Uncounted bool
 
 	// Panicked says that the handler has panicked. Handle passes the panic on when settle returns,
@@ -56,9 +47,8 @@ type Decision struct {
 
 	// Err says why the message is Dead, or, with Retry and [retry.ReasonBudget], why it
 	// waits longer than the policy planned. Otherwise it is nil: check that before you
-	// return it as an error. Its Attempts are
-	// deliveries, and its Elapsed and Waited are the message's age. Errs holds only the
-	// last delivery's error, because queues keep no errors.
+	// return it as an error. Its Attempts are deliveries, its Elapsed and Waited the message's age,
+	// and its Errs the last delivery's error alone, because queues keep no errors.
 	Err *retry.Error
 }
 
@@ -70,24 +60,19 @@ var ErrCrashed = errors.New("retryqueue: a delivery ended without a report: a cr
 // ErrPanicked is the error of a delivery whose handler panicked or called runtime.Goexit.
 var ErrPanicked = errors.New("retryqueue: the handler panicked")
 
-// mostPanics is the delivery whose panic ends a message, if MaxAttempts sets no limit: a
-// panic that ends the process cuts all other deliveries too.
-const mostPanics = 5
-
 // Delivery is what a queue says about one delivery of a message. Its methods keep no
 // state, and are safe for concurrent use.
 type Delivery struct {
-	// Number is how often the queue has delivered the message, this delivery included: 1
-	// for the first. A number below 1 counts as 1. Hooks get it as the number of the
-	// attempt. [retry.AttemptNumber] is something else: it counts the attempts that this
-	// process makes, and is 1 in a handler.
+	// Number is how often the queue has delivered the message, this delivery included. A number
+	// below 1 counts as 1. To Hooks it is the number of the attempt. [retry.AttemptNumber] counts
+	// the attempts of this process instead, and is 1 in a handler.
 	Number int
 
 	// Counted says that the queue itself counts every delivery, as JetStream, SQS and Pub/Sub do,
-	// so that Number grows after a Decision that is Uncounted, too. At the last delivery that the
-	// policy allows "not yet" is Dead then, with [retry.ReasonMaxAttempts] and its own error: the
-	// next delivery would take it for a crash. Set MaxAttempts to [retry.Unlimited], and
-	// MaxElapsed, for messages that may say so often.
+	// so that Number grows after a Decision that is Uncounted, too. Then "not yet" is Dead at the last
+	// delivery that the policy allows, with [retry.ReasonMaxAttempts] and its own error: the next one
+	// would look like a crash. Set MaxAttempts to [retry.Unlimited], and MaxElapsed, for messages that
+	// may say so often.
 	Counted bool
 
 	// Stored is when the queue first stored the message. Zero, and a time after Now, count
@@ -97,16 +82,16 @@ type Delivery struct {
 	// Now is the time on the system's clock, because queues use that. Zero means time.Now.
 	Now time.Time
 
-	// Context returns the context of the delivery, derived from that of Handle: so it can be a part
-	// of the trace in which the message was published. Handle calls it before Hooks.Start, unless
+	// Context returns the context of the delivery, derived from ctx, which is Handle's. So it can be a
+	// part of the trace in which the message was published. It is called before Hooks.Start, unless
 	// Before refuses: such a message may have ended its process here. Nil, and a Context that returns
-	// nil, mean Handle's. Before and After do not use it.
-	Context func(context.Context) context.Context
+	// nil, mean ctx. Only Handle uses it.
+	Context func(ctx context.Context) context.Context
 
-	// Done tells a [Gate] what has become of the message: it is the func that [Gate.Wait] has returned,
-	// with the message's ID. Handle calls it once: with what the handler has returned, or with an error
-	// that says nothing, if that did not run, has panicked, or failed after its context was canceled.
-	// Nil means none. Before and After do not use it.
+	// Done tells a [Gate] what has become of the message: it is what [Gate.Wait] has returned, with
+	// the message's ID. Handle calls it once: with what the handler has returned, or with an error that
+	// says nothing, if that did not run, has panicked, or failed after its context was canceled. Nil
+	// means none. Only Handle uses it.
 	Done func(err error)
 }
 
@@ -149,12 +134,11 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 //  1. A nil err is Ack, and so is a [retry.Answer].
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see
 //     [retry.After]) and the backoff.
-//  3. A queue can wait: if MaxRetryAfter is zero, what a server asks for never ends a message,
-//     also if an inner run has ended by it. It is Retry after that wait, but after twelve hours at
-//     most, or at the end of MaxElapsed. A MaxRetryAfter that is set ends it.
-//  4. If only the budget refuses it, it is Retry after twice that wait plus a second,
-//     with Err set: a message that is not retried now can be retried later. The wait
-//     does not pass MaxElapsed for that.
+//  3. If MaxRetryAfter is zero, what a server asks for never ends a message, because a queue can wait:
+//     not if an inner run has ended by it, either. It is Retry after that wait, but after twelve
+//     hours at most, or at the end of MaxElapsed.
+//  4. If only the budget refuses it, it is Retry after twice that wait plus a second, but within
+//     MaxElapsed, with Err set.
 //  5. A server that refused a retry ([retry.Refuse]) did not mean a delivery later: the
 //     error counts as Throttled, with the wait that it asks for, or else a second or
 //     MaxRetryAfter, whichever is less.
@@ -166,19 +150,17 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 //
 // What Policy.Classify has no opinion on is judged by [Patient], and then by
 // [retry.DefaultClassifier]. The budget holds no place when After returns.
-func (m Delivery) After(p retry.Policy, err error) Decision {
-	if err == nil {
-		return acknowledge(p)
-	}
-	return m.judged(p, judge(p, err))
-}
+func (m Delivery) After(p retry.Policy, err error) Decision { return m.judged(p, judge(p, err)) }
 
 // judged decides by the verdict on what the handler returned.
 func (m Delivery) judged(p retry.Policy, v retry.Verdict) Decision {
-	if v == (retry.Verdict{}) {
-		return acknowledge(p)
-	}
-	if v.Answered && !v.IsAnswer() && !(m.Counted && m.Number >= p.AttemptLimit()) {
+	switch {
+	case v == retry.Verdict{}: // a success, of which the budget is told
+		if p.Budget != nil {
+			p.Budget.End(retry.Outcome{Name: p.Name, OK: true, Clock: readings.Clock(p.Clock)})
+		}
+		return Decision{Action: Ack}
+	case v.Answered && !v.IsAnswer() && !(m.Counted && m.Number >= p.AttemptLimit()):
 		return m.notYet(p, v)
 	}
 	return m.decide(p, v)
@@ -224,6 +206,10 @@ func reached(b retry.Backoff, age time.Duration) (n int) {
 	return n
 }
 
+// mostPanics is the delivery whose panic ends a message, if MaxAttempts sets no limit: a
+// panic that ends the process cuts all other deliveries too.
+const mostPanics = 5
+
 // panicked decides what becomes of a message whose handler has panicked, as of one that
 // failed. NonIdempotent does not count, as after any crash.
 func (m Delivery) panicked(p retry.Policy) Decision {
@@ -234,14 +220,6 @@ func (m Delivery) panicked(p retry.Policy) Decision {
 	d := m.decide(p, retry.Verdict{Err: ErrPanicked, Class: retry.Transient})
 	d.Panicked = true
 	return d
-}
-
-// acknowledge tells the budget of a run that succeeded.
-func acknowledge(p retry.Policy) Decision {
-	if p.Budget != nil {
-		p.Budget.End(retry.Outcome{Name: p.Name, OK: true, Clock: readings.Clock(p.Clock)})
-	}
-	return Decision{Action: Ack}
 }
 
 // longestHint is the longest wait of a server that a message obeys without MaxRetryAfter. SQS has no
@@ -280,7 +258,8 @@ func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 	case e.Reason != retry.ReasonBudget:
 		return Decision{Action: Dead, Err: e}
 	}
-	wait = min(later(wait), most)
+	wait += min(wait, math.MaxInt64-time.Second-wait) + time.Second // saturated
+	wait = min(wait, most)
 	if p.MaxElapsed > 0 {
 		wait = min(wait, p.MaxElapsed-age)
 	}
@@ -297,12 +276,4 @@ func (m Delivery) times() (now time.Time, age time.Duration) {
 		return now, 0
 	}
 	return now, max(now.Sub(m.Stored), 0)
-}
-
-// later returns 2·d + 1 s, saturated.
-func later(d time.Duration) time.Duration {
-	if d > (math.MaxInt64-time.Second)/2 {
-		return math.MaxInt64
-	}
-	return 2*d + time.Second
 }
