@@ -15,8 +15,7 @@
 //		return deadLetter(message, d.Err)
 //	}
 //
-// [Delivery.Handle] does all of this, and also calls the policy's Hooks and heeds its
-// AttemptTimeout.
+// [Delivery.Handle] does all of this, calls the policy's Hooks, and heeds its AttemptTimeout.
 //
 // Two facts come from the queue with each delivery: how often it has delivered the
 // message, including this delivery, and when the message was first stored. They are

@@ -37,9 +37,9 @@ import (
 // Known prices: five bad messages alone in a queue close it, or two, of a queue that has no others;
 // an outage of less than half a second goes unseen; each process of a fleet has a Gate, and probes.
 //
-// Use one Gate for each dependency, shared by all handlers of a process that need it. If they need
-// two, use one Gate for both. The zero value is ready. Set the fields before the first use, and do
-// not copy it after. A Gate is safe for concurrent use.
+// Use one Gate for each dependency, shared by all handlers of a process that need it, and one for two
+// that they need together. The zero value is ready. Set the fields before the first use, and do not
+// copy it after. A Gate is safe for concurrent use.
 type Gate struct {
 	// Failures is how many messages must fail more than succeed, where a success counts for
 	// Failures. Below one it is five.
@@ -77,13 +77,12 @@ const (
 // Wait returns when a message may start, or with the cause if ctx ends before that. Call it before
 // a message is received, or with one in hand if its lease is kept meanwhile. ctx counts for Wait only.
 //
-// Tell done which message it was, and what its handler has returned: its ID tells whether failures
-// are those of one message; "" is always another one. Only the first call of done counts. nil, a
-// [retry.Answer] and "not yet" ([retry.ErrRejected]) say that the dependency works. An error of the
-// message itself, which is permanent for [Patient] too, such as a 400 or a [retry.Stop], says nothing. Pass a
-// panic, or what a handler returns because its process stops, as a Stop. All else says that it failed. A
-// probe for which done is not called counts as failed when the next is due, and opens the gate still
-// if it succeeds later.
+// Pass done to [Delivery.Done]; or call it, once, with an ID that tells whether failures are those of one
+// message ("" is always another one), and with what the handler has returned. nil, a [retry.Answer] and
+// "not yet" ([retry.ErrRejected]) say that the dependency works. An error of the message itself, which is
+// permanent for [Patient] too, such as a 400 or a [retry.Stop], says nothing. Pass a panic, or what a
+// handler returns because its process stops, as a Stop. All else says that it failed. A probe for which
+// done is not called counts as failed when the next is due, and opens the gate still if it succeeds later.
 func (g *Gate) Wait(ctx context.Context) (done func(id string, err error), err error) {
 	clock := readings.Clock(g.Policy.Clock)
 	for {

@@ -107,25 +107,17 @@ type Delivery struct {
 // does not use the budget.
 func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 	_, age := m.times()
-	reason := retry.ReasonNone
+	var reason retry.Reason
 	switch {
-	case m.Number <= 1:
-	case m.Number > p.AttemptLimit():
+	case m.Number > max(p.AttemptLimit(), 1):
 		reason = retry.ReasonMaxAttempts
-	case p.MaxElapsed > 0 && age-p.MaxElapsed > max(p.MaxElapsed/10, time.Second):
+	case m.Number > 1 && p.MaxElapsed > 0 && age-p.MaxElapsed > max(p.MaxElapsed/10, time.Second):
 		reason = retry.ReasonMaxElapsed
-	}
-	if reason == retry.ReasonNone {
+	default:
 		return Decision{}, true
 	}
-	return Decision{Action: Dead, Err: &retry.Error{
-		Name:     p.Name,
-		Reason:   reason,
-		Attempts: m.Number - 1,
-		Elapsed:  age,
-		Waited:   age,
-		Errs:     []error{ErrCrashed},
-	}}, false
+	e := &retry.Error{Name: p.Name, Reason: reason, Attempts: m.Number - 1, Elapsed: age, Waited: age, Errs: []error{ErrCrashed}}
+	return Decision{Action: Dead, Err: e}, false
 }
 
 // After decides what becomes of a message after a delivery. Call it when the handler
