@@ -60,15 +60,11 @@ func (h *PubSubHandler) deliver(ctx context.Context, m *pubsubpb.ReceivedMessage
 		stop()
 		return h.hide(context.WithoutCancel(ctx), m, 0)
 	}
-	defer done("", retry.Stop(errNone)) // if nothing else was said
-	delivery := retryqueue.Delivery{Number: int(m.DeliveryAttempt), Counted: true, Stored: m.Message.PublishTime.AsTime()}
-	return delivery.Handle(ctx, h.Policy, func(ctx context.Context) error {
-		err := h.Handle(ctx, m.Message)
-		if ctx.Err() == nil || err == nil {
-			done(m.Message.MessageId, err)
-		}
-		return err
-	}, func(ctx context.Context, d retryqueue.Decision) error {
+	delivery := retryqueue.Delivery{
+		Number: int(m.DeliveryAttempt), Counted: true, Stored: m.Message.PublishTime.AsTime(),
+		Done: func(err error) { done(m.Message.MessageId, err) },
+	}
+	return delivery.Handle(ctx, h.Policy, func(ctx context.Context) error { return h.Handle(ctx, m.Message) }, func(ctx context.Context, d retryqueue.Decision) error {
 		stop()
 		switch d.Action {
 		case retryqueue.Undecided: // ctx has ended: another consumer gets the message at once

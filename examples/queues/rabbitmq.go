@@ -111,7 +111,6 @@ const (
 )
 
 func (h *RabbitHandler) deliver(ctx context.Context, ch *amqp.Channel, msg amqp.Delivery, done func(string, error)) error {
-	defer done("", retry.Stop(errNone)) // if nothing else was said
 	number, _ := msg.Headers[rabbitNumber].(int64)
 	crashes, _ := msg.Headers["x-delivery-count"].(int64)
 	number = max(number, 1) + crashes
@@ -121,14 +120,8 @@ func (h *RabbitHandler) deliver(ctx context.Context, ch *amqp.Channel, msg amqp.
 	} else if first.IsZero() {
 		first = time.Now()
 	}
-	m := retryqueue.Delivery{Number: int(number), Stored: first}
-	return m.Handle(ctx, h.Policy, func(ctx context.Context) error {
-		err := h.Handle(ctx, msg)
-		if ctx.Err() == nil || err == nil {
-			done(msg.MessageId, err)
-		}
-		return err
-	}, func(ctx context.Context, d retryqueue.Decision) error {
+	m := retryqueue.Delivery{Number: int(number), Stored: first, Done: func(err error) { done(msg.MessageId, err) }}
+	return m.Handle(ctx, h.Policy, func(ctx context.Context) error { return h.Handle(ctx, msg) }, func(ctx context.Context, d retryqueue.Decision) error {
 		switch d.Action {
 		case retryqueue.Undecided: // ctx has ended: another consumer gets the message at once
 			return msg.Nack(false, true)

@@ -90,17 +90,10 @@ func (h *SQSHandler) deliver(ctx context.Context, msg types.Message, received ti
 	if sent == 0 {
 		first = time.Time{}
 	}
-	defer done("", retry.Stop(errNone)) // if nothing else was said
 	stop := keep(ctx, lease/3, func(ctx context.Context) error { return h.hide(ctx, msg, lease) })
 	defer stop()
-	delivery := retryqueue.Delivery{Number: number, Counted: true, Stored: first}
-	return delivery.Handle(ctx, h.Policy, func(ctx context.Context) error {
-		err := h.Handle(ctx, msg)
-		if ctx.Err() == nil || err == nil {
-			done(aws.ToString(msg.MessageId), err)
-		}
-		return err
-	}, func(ctx context.Context, d retryqueue.Decision) error {
+	delivery := retryqueue.Delivery{Number: number, Counted: true, Stored: first, Done: func(err error) { done(aws.ToString(msg.MessageId), err) }}
+	return delivery.Handle(ctx, h.Policy, func(ctx context.Context) error { return h.Handle(ctx, msg) }, func(ctx context.Context, d retryqueue.Decision) error {
 		stop()
 		return h.settle(ctx, msg, received, d)
 	})

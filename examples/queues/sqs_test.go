@@ -102,44 +102,52 @@ func TestSQSKeepsItsMessage(t *testing.T) {
 	})
 }
 
-// While what the handler needs is down, few messages are received, and none is lost.
+// While what the handler needs is down, few messages are received, and none is lost: also if it does not
+// answer, so that handlers time out.
 func TestSQSGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := &fakeSQS{waiting: map[string]*waitingSQS{}}
-		for i := range 100 {
-			client.waiting[fmt.Sprint("m", i)] = &waitingSQS{}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var down atomic.Bool
-		var calls atomic.Int32
-		down.Store(true)
-		h := &queues.SQSHandler{Client: client, Queue: "q",
-			Policy: retry.Policy{MaxAttempts: 12, Backoff: retry.Constant(time.Second)},
-			Handle: func(context.Context, types.Message) error {
-				time.Sleep(100 * time.Millisecond)
-				if calls.Add(1); down.Load() {
-					return errDown
-				}
-				return nil
-			},
-			Dead: func(context.Context, types.Message, *retry.Error) error { t.Error("a message is dead"); return nil },
-		}
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() { _ = h.Run(ctx, retry.Policy{}) })
-		}
-		time.Sleep(30 * time.Minute)
-		if n := calls.Load(); n > 100 {
-			t.Errorf("%d calls failed in half an hour", n)
-		}
-		down.Store(false)
-		time.Sleep(5 * time.Minute)
-		cancel()
-		all.Wait()
-		if len(client.waiting) != 0 {
-			t.Errorf("%d messages are left", len(client.waiting))
-		}
-	})
+	for name, fails := range map[string]func(context.Context) error{
+		"refused": func(context.Context) error { time.Sleep(100 * time.Millisecond); return errDown },
+		"timeout": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testSQSGate(t, fails) }) })
+	}
+}
+
+func testSQSGate(t *testing.T, fails func(context.Context) error) {
+	client := &fakeSQS{waiting: map[string]*waitingSQS{}}
+	for i := range 100 {
+		client.waiting[fmt.Sprint("m", i)] = &waitingSQS{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var down atomic.Bool
+	var calls atomic.Int32
+	down.Store(true)
+	h := &queues.SQSHandler{Client: client, Queue: "q",
+		Policy: retry.Policy{MaxAttempts: 12, Backoff: retry.Constant(time.Second), AttemptTimeout: time.Second},
+		Handle: func(ctx context.Context, _ types.Message) error {
+			if calls.Add(1); down.Load() {
+				return fails(ctx)
+			}
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		},
+		Dead: func(context.Context, types.Message, *retry.Error) error { t.Error("a message is dead"); return nil },
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { _ = h.Run(ctx, retry.Policy{}) })
+	}
+	time.Sleep(30 * time.Minute)
+	if n := calls.Load(); n > 100 {
+		t.Errorf("%d calls failed in half an hour", n)
+	}
+	down.Store(false)
+	time.Sleep(5 * time.Minute)
+	cancel()
+	all.Wait()
+	if len(client.waiting) != 0 {
+		t.Errorf("%d messages are left", len(client.waiting))
+	}
 }
 
 // A message whose consumer is shut down goes to another one.
