@@ -61,23 +61,17 @@ func (a *arrivals) first() *kgo.Record {
 // drop removes the first record.
 func (a *arrivals) drop() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.records[0] = nil
 	a.records = a.records[1:]
-	if len(a.records) <= mostArrived/2 {
-		a.resume()
-	}
+	a.mu.Unlock()
+	a.resume(mostArrived / 2)
 }
 
-// end has the client fetch the partition again, if it still has it or gets it once more.
-func (a *arrivals) end() {
+// resume has the client fetch the partition again if there are so many records or fewer.
+func (a *arrivals) resume(most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.resume()
-}
-
-func (a *arrivals) resume() {
-	if a.paused {
+	if a.paused && len(a.records) <= most {
 		a.paused = false
 		a.client.ResumeFetchPartitions(a.parts())
 	}

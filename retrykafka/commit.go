@@ -51,7 +51,7 @@ const (
 // as its metadata, what is known of that record.
 type mark struct {
 	kgo.EpochOffset
-	starts int       // how often it has started without an end
+	starts int       // how often it has started: start adds one, and settle takes back one that does not count
 	due    time.Time // if it waits in its place
 }
 
@@ -147,7 +147,7 @@ func (w *worker) wait(f func(context.Context) error) error {
 
 // store commits the mark, until it succeeds, or ctx or the worker ends.
 func (w *worker) store(ctx context.Context) error {
-	err := w.lasting(ctx, fmt.Sprintf("commit of %s/%d", w.topic, w.partition), func(ctx context.Context) error {
+	err := w.repeat(ctx, fmt.Sprintf("commit of %s/%d", w.topic, w.partition), func(ctx context.Context) error {
 		return commit(ctx, w.client, inUse, map[place]mark{w.place: w.mark})
 	})
 	if err == nil {
@@ -163,7 +163,7 @@ func (h *Handler) leave(ctx context.Context, cl *kgo.Client, marks map[place]mar
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
-	_ = h.lasting(ctx, "last commit", func(ctx context.Context) error { return commit(ctx, cl, unused, marks) })
+	_ = h.repeat(ctx, "last commit", func(ctx context.Context) error { return commit(ctx, cl, unused, marks) })
 }
 
 // commit makes one request.

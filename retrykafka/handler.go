@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,27 +16,25 @@ import (
 )
 
 // Handler consumes records and retries them by a policy. One Handler may serve several clients at
-// once. Do not change it after the first call of Options.
+// once. Do not change it after the first call of Options. All of its funcs are called concurrently.
 type Handler struct {
 	// Policy decides about each record. MaxElapsed counts from the record's timestamp, and
 	// AttemptTimeout limits Handle, on its Clock. To its Hooks each delivery is a run. What its
 	// Classify has no opinion on is judged by [retryqueue.Patient].
 	Policy retry.Policy
 
-	// Context returns the context of a delivery, before Hooks.Start and Handle get it. It must be
-	// derived from ctx, which ends with that of Run and with the assignment of the partition. So a
-	// delivery can be a part of the trace that the record was published in. Nil, and a Context
-	// that returns nil, mean ctx. It is not called for a record that is dead without another run of
-	// Handle: such a one may have ended its process in Context. It is called concurrently.
+	// Context returns the context of a delivery, derived from ctx, which ends with that of Run and
+	// with the assignment of the partition. So a delivery can be a part of the trace that the record was
+	// published in. Nil, and a Context that returns nil, mean ctx. It is not called for a record that is
+	// dead without another run of Handle: such a one may have ended its process in Context.
 	Context func(ctx context.Context, r *kgo.Record) context.Context
 
 	// Handle does the record's work, and returns nil for a success. At each delivery it gets the
 	// record as it was published: with its own topic, partition, offset, timestamp and headers,
-	// also if it comes from a wait topic. The headers that this package writes are removed. Handle may
-	// change the record, or produce it elsewhere, but not the bytes of key, value and headers. It is
-	// called concurrently for different partitions, and one by one for each, and may be called more
-	// than once for a record. Its context ends with that of Run, when the partition goes to another
-	// client, and with Policy.AttemptTimeout.
+	// also if it comes from a wait topic. It may change the record, or produce it elsewhere, but not
+	// the bytes of key, value and headers. It is called for one record of a partition at a time, and
+	// maybe more than once for a record. Its context ends with that of Run, when the partition goes to
+	// another client, and with Policy.AttemptTimeout.
 	Handle func(context.Context, *kgo.Record) error
 
 	// Waits are the topics in which records wait for their next delivery, with ascending delays:
@@ -49,7 +48,7 @@ type Handler struct {
 	Dead string
 
 	// Report gets the errors that no delivery has: of fetches, and of commits and copies that could
-	// not be written. All of these are tried again. Nil means none. It is called concurrently.
+	// not be written. All of these are tried again. Nil means none.
 	Report func(error)
 
 	// Gate keeps records in their topics while what Handle depends on is down. Share one Gate among
@@ -223,7 +222,7 @@ func (h *Handler) end(cl *kgo.Client, parts map[string][]int32) map[place]mark {
 	for _, w := range ended {
 		<-w.ended
 		marks[w.place] = w.mark
-		w.arrived.end()
+		w.arrived.resume(math.MaxInt) // this client may get the partition once more
 	}
 	return marks
 }

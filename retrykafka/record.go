@@ -22,17 +22,12 @@ const (
 	originHeader = "retry-origin" // its topic/partition/offset
 	reasonHeader = "retry-reason" // why it is dead
 	errorHeader  = "retry-error"  // the last delivery's error
+
+	mostError = 1 << 10 // bytes of it
 )
 
-// mostError is the length of an errorHeader.
-const mostError = 1 << 10
-
 func ours(h kgo.RecordHeader) bool {
-	switch h.Key {
-	case numberHeader, firstHeader, dueHeader, originHeader, reasonHeader, errorHeader:
-		return true
-	}
-	return false
+	return slices.Contains([]string{numberHeader, firstHeader, dueHeader, originHeader, reasonHeader, errorHeader}, h.Key)
 }
 
 // delivery is what is known of a record that was delivered.
@@ -134,7 +129,7 @@ func set(r *kgo.Record, key, value string) {
 // write produces a copy, until it is stored or the worker has ended. A dead letter that is too large
 // goes without its error.
 func (w *worker) write(ctx context.Context, origin string, c *kgo.Record) error {
-	return w.lasting(ctx, "copy of "+origin+" for "+c.Topic, func(ctx context.Context) error {
+	return w.repeat(ctx, "copy of "+origin+" for "+c.Topic, func(ctx context.Context) error {
 		try := *c // the client changes it
 		stored := make(chan error, 1)
 		w.client.Produce(ctx, &try, func(_ *kgo.Record, err error) { stored <- err })
