@@ -82,8 +82,7 @@
 // To Policy.Hooks each delivery is a run of one attempt, whose number is the delivery's: see
 // [retryqueue.Delivery.Handle]. Done is called after the copy is stored and the offset committed. For
 // a record that will be delivered again, it has ReasonNone and no error. For a dead record it has the
-// reason. So one gave_up is one dead record. With [Handler.Context] a delivery is a part of the
-// trace in which its record was published.
+// reason. So one gave_up is one dead record.
 //
 // While a copy or a commit cannot be written its run goes on: the gauge of active runs shows it, as it
 // shows a handler that hangs. Requests and lag are the client's: see its plugins kotel and kprom.

@@ -3,16 +3,12 @@ package retrykafka
 import (
 	"context"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryqueue"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Handler consumes records and retries them by a policy. One Handler may serve several clients at
@@ -56,33 +52,15 @@ type Handler struct {
 	// meanwhile, and no rebalance comes of it. Nil means none.
 	Gate *retryqueue.Gate
 
-	// A partition that is assigned has metadata until its first records come, and a worker from then on.
-	mu       sync.Mutex
-	metadata map[place]string // of the offsets at which partitions begin
-	workers  map[place]*worker
+	partitions
 }
 
 // Wait is a topic in which a record waits for Delay. A longer wait takes several rounds, and a wait
-// that is shorter than the first topic's may take as long as that. The topic's retention must exceed
-// Delay, and the time for which no consumer runs.
+// that is shorter than the first topic's may take as long as that.
 type Wait struct {
 	Topic string
 	Delay time.Duration
 }
-
-// place is a partition that a client consumes.
-type place struct {
-	client    *kgo.Client
-	topic     string
-	partition int32
-}
-
-func (p place) among(parts map[string][]int32) bool {
-	return slices.Contains(parts[p.topic], p.partition)
-}
-
-// parts returns the place as package kgo takes it.
-func (p place) parts() map[string][]int32 { return map[string][]int32{p.topic: {p.partition}} }
 
 // patience is how long an end may take without a broker, half of it for calls that are underway
 // and half for the last commit, and how long a call may take before it is reported.
@@ -102,36 +80,11 @@ func (h *Handler) Options(topics ...string) []kgo.Opt {
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchMaxWait(250 * time.Millisecond), // a partition that was paused is fetched only after the request that goes on
 		kgo.OnOffsetsFetched(h.fetched),
-		kgo.OnPartitionsRevoked(h.revoked),
-		kgo.OnPartitionsLost(h.lost),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, cl *kgo.Client, parts map[string][]int32) {
+			h.leave(ctx, cl, h.end(cl, parts))
+		}),
+		kgo.OnPartitionsLost(func(_ context.Context, cl *kgo.Client, parts map[string][]int32) { h.end(cl, parts) }),
 	}
-}
-
-// fetched keeps the metadata of the offsets at which a client starts.
-func (h *Handler) fetched(_ context.Context, cl *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.metadata == nil {
-		h.metadata = map[place]string{}
-	}
-	for _, g := range resp.Groups {
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				if p.Metadata != nil {
-					h.metadata[place{cl, t.Topic, p.Partition}] = *p.Metadata
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (h *Handler) revoked(ctx context.Context, cl *kgo.Client, parts map[string][]int32) {
-	h.leave(ctx, cl, h.end(cl, parts))
-}
-
-func (h *Handler) lost(_ context.Context, cl *kgo.Client, parts map[string][]int32) {
-	h.end(cl, parts)
 }
 
 // Run calls Check and returns its error. Then it consumes until ctx ends, and returns the cause, or
@@ -184,56 +137,6 @@ func (h *Handler) Run(ctx context.Context, cl *kgo.Client) error {
 			case <-time.After(time.Second / 10):
 			}
 		}
-	}
-}
-
-// worker returns the worker of a place. If there is none it starts one, at a record.
-func (h *Handler) worker(ctx context.Context, at place, r *kgo.Record) *worker {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w := h.workers[at]
-	if w == nil {
-		w = newWorker(ctx, h, at, r, h.metadata[at])
-		delete(h.metadata, at)
-		if h.workers == nil {
-			h.workers = map[place]*worker{}
-		}
-		h.workers[at] = w
-		go w.run()
-	}
-	return w
-}
-
-// end ends the workers of parts, or, if that is nil, all of a client. It waits for them, and returns
-// their marks.
-func (h *Handler) end(cl *kgo.Client, parts map[string][]int32) map[place]mark {
-	h.mu.Lock()
-	var ended []*worker
-	for at, w := range h.workers {
-		if at.client == cl && (parts == nil || at.among(parts)) {
-			delete(h.workers, at)
-			ended = append(ended, w)
-			w.cancel()
-		}
-	}
-	maps.DeleteFunc(h.metadata, func(at place, _ string) bool { return at.client == cl && at.among(parts) })
-	h.mu.Unlock()
-	marks := map[place]mark{}
-	for _, w := range ended {
-		<-w.ended
-		marks[w.place] = w.mark
-		w.arrived.resume(math.MaxInt) // this client may get the partition once more
-	}
-	return marks
-}
-
-// rewind has another Run with the client begin where this one ends.
-func (h *Handler) rewind(cl *kgo.Client, marks map[place]mark) {
-	cl.SetOffsets(offsets(marks))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for at, m := range marks {
-		h.metadata[at] = m.metadata(unused)
 	}
 }
 
