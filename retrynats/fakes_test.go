@@ -56,6 +56,7 @@ type fakeMsg struct {
 	jetstream.Msg
 	j          *journal
 	deliveries uint64
+	sequence   uint64
 	stored     time.Time
 	unbound    bool          // it has no metadata
 	ackTakes   time.Duration // an answer to DoubleAck; -1: none comes
@@ -66,7 +67,7 @@ func (m *fakeMsg) Metadata() (*jetstream.MsgMetadata, error) {
 	if m.unbound {
 		return nil, jetstream.ErrMsgNotBound
 	}
-	return &jetstream.MsgMetadata{NumDelivered: m.deliveries, Timestamp: m.stored}, nil
+	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: m.sequence}, NumDelivered: m.deliveries, Timestamp: m.stored}, nil
 }
 
 func (m *fakeMsg) DoubleAck(ctx context.Context) error {

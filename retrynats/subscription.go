@@ -83,24 +83,30 @@ func (s *subscription) again() jetstream.ConsumeContext {
 }
 
 // consume reports whether it has ended because the gate is closed.
-func (s *subscription) consume(consuming jetstream.ConsumeContext) (shut bool) {
+func (s *subscription) consume(consuming jetstream.ConsumeContext) bool {
 	if consuming == nil {
 		return false
 	}
-	select {
-	case <-s.shut:
-		shut = true
-		consuming.Drain() // what has arrived waits for the gate
-	case <-s.open.Done():
-		if context.Cause(s.open) == errStopped {
-			consuming.Stop()
-		} else {
-			consuming.Drain()
+	for {
+		select {
+		case <-s.shut:
+			if s.isShut() { // not before it has opened meanwhile
+				consuming.Drain() // what has arrived waits for the gate
+				<-consuming.Closed()
+				return true
+			}
+		case <-s.open.Done():
+			if context.Cause(s.open) == errStopped {
+				consuming.Stop()
+			} else {
+				consuming.Drain()
+			}
+			<-consuming.Closed()
+			return false
+		case <-consuming.Closed():
+			return false
 		}
-	case <-consuming.Closed():
 	}
-	<-consuming.Closed()
-	return shut
 }
 
 // probe fetches messages one by one until the gate has been open for some. It reports whether the
