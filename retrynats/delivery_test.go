@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -481,6 +482,54 @@ func TestShutdownEndsTheRepeatsOfDead(t *testing.T) {
 		"2s Done 1 in 2s, waited 0s, none: <nil>")
 }
 
+// A message that is handed back is in progress no more, however long that takes.
+func TestNothingIsInProgressAfterTheHandBack(t *testing.T) {
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start = time.Now()
+		q := newFakeQueue(j)
+		stop := q.consume(t, &retrynats.Handler{Handle: func(ctx context.Context, _ jetstream.Msg) error { <-ctx.Done(); return ctx.Err() }})
+		q.give(&fakeMsg{j: j, deliveries: 1, slow: 3 * time.Second})
+		time.Sleep(time.Second)
+		stop()
+	})
+	j.want(t, "1s drain", "1.1s drained", "1.1s nak")
+}
+
+// A dead letter that a context of the user's own keeps from being stored is none.
+func TestADeadLetterThatIsNotStored(t *testing.T) {
+	j, told := &journal{}, &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start, told.start = time.Now(), time.Now()
+		q := newFakeQueue(j)
+		stop := q.consume(t, &retrynats.Handler{
+			Policy: retry.Policy{Name: "job", MaxAttempts: 1, Hooks: telling(told)},
+			Context: func(ctx context.Context, _ jetstream.Msg) context.Context {
+				ctx, cancel := context.WithTimeout(ctx, 1500*ms)
+				context.AfterFunc(ctx, cancel)
+				return ctx
+			},
+			Handle: func(context.Context, jetstream.Msg) error { return errDown },
+			Dead:   func(context.Context, jetstream.Msg, *retry.Error) error { j.note("Dead"); return errDown },
+		})
+		q.give(&fakeMsg{j: j, deliveries: 1})
+		time.Sleep(time.Minute)
+		stop()
+	})
+	j.want(t, "0s Dead", "1s Dead", "1m0s drain", "1m0.1s drained")
+	told.want(t, "0s Start job", "0s Attempt 1",
+		"0s AttemptDone 1 in 0s: down, transient, delay 0s, hint 0s",
+		"1s Done 1 in 1s, waited 0s, none: <nil>")
+}
+
+// The server counts each delivery, so "not yet" ends with the policy's last one.
+func TestNotYet(t *testing.T) {
+	for deliveries, want := range map[uint64]string{2: "0s nak with delay 1s", 3: "0s term"} {
+		j := play(t, fakeMsg{deliveries: deliveries}, retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second)}, fails(retry.ErrRejected), nil)
+		j.want(t, want)
+	}
+}
+
 // Hooks come between the look at the context and the handler.
 func TestHandleDoesNotRunOnceTheContextHasEnded(t *testing.T) {
 	j := &journal{}
@@ -530,19 +579,40 @@ func TestStopLeavesRunningHandlersAlone(t *testing.T) {
 	j.want(t, "500ms ack", "500ms closed")
 }
 
+// registry is a context that counts who waits for its end.
+type registry struct {
+	context.Context
+	done    chan struct{}
+	waiting *atomic.Int32
+}
+
+func (r registry) Done() <-chan struct{} { return r.done }
+func (r registry) AfterFunc(func()) (stop func() bool) {
+	r.waiting.Add(1)
+	return func() bool { r.waiting.Add(-1); return true }
+}
+
 // The context may live much longer, and serve many subscriptions.
 func TestContextForgetsASubscriptionThatHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFakeQueue(&journal{})
-		stop := q.consume(t, &retrynats.Handler{Handle: func(context.Context, jetstream.Msg) error { return nil }})
-		q.Stop()
-		synctest.Wait()
-		stop()
-		synctest.Wait()
-		if n := q.drains.Load(); n != 0 {
-			t.Errorf("Drain was called %d times after the end", n)
-		}
-	})
+	for _, fails := range []error{nil, errDown} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newFakeQueue(&journal{})
+			q.err = fails
+			ctx := registry{context.Background(), make(chan struct{}), new(atomic.Int32)}
+			h := &retrynats.Handler{Handle: func(context.Context, jetstream.Msg) error { return nil }}
+			consuming, err := h.Consume(ctx, fakeJetStream{q: q}, fakeConsumer{q: q})
+			if err == nil {
+				q.Stop()
+				<-consuming.Closed()
+			}
+			if n := ctx.waiting.Load(); n != 0 || err != fails {
+				t.Errorf("Consume() = %v, and the context still has %d who wait for its end", err, n)
+			}
+			if n := q.drains.Load(); n != 0 {
+				t.Errorf("Drain was called %d times after the end", n)
+			}
+		})
+	}
 }
 
 func TestOneHandlerServesManyMessagesAtOnce(t *testing.T) {

@@ -171,6 +171,22 @@ func TestWhatAGateHolds(t *testing.T) {
 		"40s consume", "42s ack", "43s drain", "43.1s drained")
 }
 
+// A gate that another handler has closed ends a subscription with the next message.
+func TestAGateThatAnotherHandlerCloses(t *testing.T) {
+	wantLines(t, gated(t, func(t *testing.T, r *gatedRun) {
+		for range 2 {
+			done, err := r.gate.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done("", errDown)
+			time.Sleep(500 * ms)
+		}
+		r.q.give(r.msg(1, nil))
+		time.Sleep(time.Second)
+	}), "0s consume", "500ms gate: down", "1s drain", "1.1s drained", "2s nak")
+}
+
 // Stop, Drain and the end of the context end a subscription in each of its states.
 func TestASubscriptionWithAGateEnds(t *testing.T) {
 	drains := []string{"0s drain", "100ms closed", "100ms drained"}

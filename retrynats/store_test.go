@@ -173,7 +173,7 @@ func TestStoreThatIsNotSet(t *testing.T) {
 
 // Processes whose clocks differ get the slots of one quota: the server's clock counts.
 func TestReserveAppliesTheLaw(t *testing.T) {
-	for _, ahead := range []time.Duration{0, -time.Hour, 61 * time.Second} {
+	for _, ahead := range []time.Duration{0, -time.Hour, 61 * time.Second, -20 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			b := known()
 			b.ahead = ahead
@@ -223,6 +223,32 @@ func TestTheClockOfALateProcess(t *testing.T) {
 	})
 }
 
+// An entry of another process that is old says nothing new to a process that knows the clock.
+func TestAnOldEntrySaysNothingOfTheClock(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			b := known()
+			b.ahead = ahead
+			b.entries["k"].created = time.Now().Add(ahead)
+			s, other := &retrynats.Store{KV: b, Key: "k"}, &retrynats.Store{KV: b, Key: "k"}
+			reserve(t, s, five(1))
+			reserve(t, other, five(1))
+			time.Sleep(50 * time.Second)
+			if got := reserve(t, s, five(1)); got.N != 1 || got.Wait > 0 {
+				t.Errorf("clock %v ahead: %+v, want a slot at once", ahead, got)
+			}
+			var state pace.State
+			if err := json.Unmarshal(b.entries["k"].value, &state); err != nil {
+				t.Fatal(err)
+			}
+			// It may think the server's clock to be a little behind, by what clocks go apart in a minute.
+			if late := unix() + ahead.Seconds() - state.At; late < 0 || late > .01 {
+				t.Errorf("clock %v ahead: the time of the server is taken for %v s less", ahead, late)
+			}
+		})
+	}
+}
+
 // The server's clock is put back: after a minute at most all processes follow it.
 func TestTheServersClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,6 +267,29 @@ func TestTheServersClockIsSet(t *testing.T) {
 		}
 		if given > 5*120+5 || given < 5*110 {
 			t.Errorf("%v slots in two minutes of five a second", given)
+		}
+	})
+}
+
+// So does one that comes later: all take the same time for the server's.
+func TestTheServersClockIsSetBeforeAnotherProcessComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := known()
+		processes := []*retrynats.Store{{KV: b, Key: "k"}, {KV: b, Key: "k"}}
+		reserve(t, processes[0], five(1))
+		reserve(t, processes[1], five(1))
+		b.ahead = -30 * time.Second
+		given, a := 0., five(1)
+		a.Patience = .5
+		for i := range 1800 {
+			if i == 1200 {
+				processes, given = append(processes, &retrynats.Store{KV: b, Key: "k"}), 0
+			}
+			time.Sleep(100 * ms)
+			given += reserve(t, processes[i%len(processes)], a).N
+		}
+		if given > 5*60+5 || given < 5*55 {
+			t.Errorf("%v slots in a minute of five a second", given)
 		}
 	})
 }
@@ -457,11 +506,13 @@ func TestABucketThatForgets(t *testing.T) {
 			if want != "" {
 				calls = calls[:2]
 			}
-			if i == 0 {
-				b.want(t, calls...)
-			} else {
-				b.calls = nil
+			if i > 0 { // it knows the bucket, and the clock
+				calls = []string{"get k", "update k"}
 			}
+			if i > 0 && want != "" {
+				calls = calls[:1]
+			}
+			b.want(t, calls...)
 		}
 		if _, err := s.Reserve(t.Context(), five(0)); err != nil { // one that is forgotten sooner
 			t.Errorf("after %v: %v", ttl, err)

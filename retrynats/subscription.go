@@ -58,7 +58,8 @@ func (s *subscription) Closed() <-chan struct{} { return s.closed }
 
 // run goes on until the subscription ends, and then waits for its messages.
 func (s *subscription) run(consuming jetstream.ConsumeContext) {
-	for s.consume(consuming) && s.probe() {
+	for s.consume(consuming) {
+		s.probe()
 		consuming = s.again()
 	}
 	s.leave(nil)
@@ -109,13 +110,12 @@ func (s *subscription) consume(consuming jetstream.ConsumeContext) bool {
 	}
 }
 
-// probe fetches messages one by one until the gate has been open for some. It reports whether the
-// subscription goes on.
-func (s *subscription) probe() bool {
+// probe fetches messages one by one until the gate has been open for some, or the subscription ends.
+func (s *subscription) probe() {
 	for open := 0; open < turns; open++ {
 		turn, err := s.handler.Gate.Wait(s.open)
 		if err != nil {
-			return false
+			return
 		}
 		if s.isShut() {
 			open = 0
@@ -126,7 +126,6 @@ func (s *subscription) probe() bool {
 			turn("", errNoMessage)
 		}
 	}
-	return true
 }
 
 // errNoMessage says nothing to a gate.
