@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryqueue"
 )
 
@@ -150,6 +152,18 @@ func TestGateCountsSuccesses(t *testing.T) {
 	}
 }
 
+// Also a handler that is canceled by itself is only one that failed.
+func TestAnErrorOfOneMessageClosesNoGate(t *testing.T) {
+	for _, err := range []error{context.Canceled, errDown, context.DeadlineExceeded, retry.Refuse(errDown)} {
+		inGate(t, func(g *gates) {
+			g.run(err)
+			time.Sleep(time.Second)
+			g.run(err)
+			g.want(false)
+		})
+	}
+}
+
 func TestWhatAnErrorSaysToAGate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
@@ -209,6 +223,82 @@ func TestProbes(t *testing.T) {
 		g.want(false)
 		if want := []string{"500ms down", "11m3.5s <nil>"}; !slices.Equal(g.told, want) {
 			t.Errorf("Changed got %q, want %q", g.told, want)
+		}
+	})
+}
+
+// Without a Probe the waits double up to a minute at most, and are a fifth longer or shorter. They are so by
+// the policy's random numbers, or by those of math/rand/v2.
+func TestProbesByDefault(t *testing.T) {
+	for random, part := range map[float64]float64{0: .8, .5: 1, 1: 1.2, -1: 0} {
+		inGate(t, func(g *gates) {
+			g.Probe, g.Policy.Rand = nil, func() float64 { return random }
+			if random < 0 {
+				g.Policy.Rand = nil
+			}
+			g.close()
+			last := 500 * ms
+			for _, wait := range []float64{1, 2, 4, 8, 16, 32, 50, 50} {
+				at := g.run(errDown)
+				got := (at - last).Seconds() / wait
+				if last = at; part > 0 && math.Abs(got-part) > 1e-6 || got < .8-1e-6 || got > 1.2+1e-6 {
+					t.Errorf("random numbers of %v: a wait of %v times %v s", random, got, wait)
+				}
+			}
+		})
+	}
+}
+
+// A hint counts up to MaxRetryAfter, also one that comes late, while the gate is closed already.
+func TestHintsOfAGate(t *testing.T) {
+	inGate(t, func(g *gates) {
+		g.Policy.MaxRetryAfter = 20 * time.Second
+		late, _ := g.turn()
+		g.close()
+		late("late", retry.After(errDown, 10*time.Second))
+		if at := g.run(retry.After(errDown, time.Minute)); at != 10500*ms {
+			t.Errorf("the probe after a late hint of ten seconds at %v", at)
+		}
+		if at := g.run(nil); at != 30500*ms {
+			t.Errorf("the probe after a hint of more than MaxRetryAfter at %v", at)
+		}
+	})
+}
+
+// Who waits is woken by the success of another one.
+func TestASuccessWakesWhoWaitsForAGate(t *testing.T) {
+	inGate(t, func(g *gates) {
+		g.Probe = retry.Constant(time.Hour)
+		g.close()
+		probe, _ := g.turn()
+		var woken []time.Duration
+		for range 2 {
+			go func() {
+				_, at := g.turn()
+				woken = append(woken, at)
+			}()
+		}
+		time.Sleep(time.Minute)
+		probe("a", nil)
+		synctest.Wait()
+		want := time.Hour + time.Minute + 500*ms
+		if !slices.Equal(woken, []time.Duration{want, want}) {
+			t.Errorf("they start after %v, want both after %v", woken, want)
+		}
+	})
+}
+
+// broken is a clock that does not sleep.
+type broken struct{ clockx.Clock }
+
+func (broken) Sleep(context.Context, time.Duration) error { return errDown }
+
+func TestWaitOfAGateWhoseClockFails(t *testing.T) {
+	inGate(t, func(g *gates) {
+		g.Policy.Clock = broken{clockx.System()}
+		g.close()
+		if done, err := g.Wait(g.t.Context()); err != errDown || done != nil {
+			t.Errorf("Wait() = %v, want the clock's error", err)
 		}
 	})
 }
@@ -286,6 +376,36 @@ func TestWaitOfAGateEndsWithItsContext(t *testing.T) {
 		time.AfterFunc(100*ms, func() { cancel(cause) })
 		if _, err := g.Wait(ctx); err != cause || time.Since(g.start) != 600*ms {
 			t.Errorf("%v after %v", err, time.Since(g.start))
+		}
+	})
+}
+
+// Changed may open the gate that has just closed. Then its next call follows.
+func TestChangedThatChangesTheGate(t *testing.T) {
+	inGate(t, func(g *gates) {
+		calling := false
+		early, _ := g.turn()
+		g.Changed = func(err error) {
+			if g.told = append(g.told, fmt.Sprint(err)); calling {
+				t.Error("Changed is called by itself")
+			}
+			calling = true
+			if err != nil {
+				time.Sleep(time.Second)
+				g.run(nil)
+				early("early", nil)
+			}
+			calling = false
+		}
+		for i := range 6 {
+			if i == 5 {
+				time.Sleep(500 * ms)
+			}
+			g.run(errDown)
+		}
+		g.want(false)
+		if want := []string{"down", "<nil>"}; !slices.Equal(g.told, want) {
+			t.Errorf("Changed got %q, want %q", g.told, want)
 		}
 	})
 }

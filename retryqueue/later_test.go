@@ -37,6 +37,10 @@ func TestAServersWaitKillsNoMessage(t *testing.T) {
 			p.MaxElapsed, m.Stored = 30*time.Minute, now.Add(-30*time.Minute)
 		},
 			retryqueue.Dead, 0, retry.ReasonMaxElapsed},
+		{"a day, within a longer MaxElapsed", asks(24 * time.Hour), func(p *retry.Policy, _ *retryqueue.Delivery) {
+			p.MaxElapsed = 13 * time.Hour
+		},
+			retryqueue.Retry, 12 * time.Hour, 0},
 		{"MaxRetryAfter", asks(10 * time.Minute), func(p *retry.Policy, _ *retryqueue.Delivery) { p.MaxRetryAfter = time.Minute }, retryqueue.Dead, 0, retry.ReasonRetryAfter},
 		{"the last delivery", asks(10 * time.Minute), func(_ *retry.Policy, m *retryqueue.Delivery) { m.Number = 3 }, retryqueue.Dead, 0, retry.ReasonMaxAttempts},
 		{"NonIdempotent", asks(10 * time.Minute), func(p *retry.Policy, _ *retryqueue.Delivery) { p.NonIdempotent = true }, retryqueue.Dead, 0, retry.ReasonNotIdempotent},
@@ -81,8 +85,20 @@ func TestNotYet(t *testing.T) {
 		{"whatever its number", notYet, func(_ *retry.Policy, m *retryqueue.Delivery) { m.Number = 99 }, retryqueue.Retry, 2 * time.Second, true, 0},
 		{"of no backoff", notYet, func(p *retry.Policy, _ *retryqueue.Delivery) { p.Backoff = retry.Constant(0) }, retryqueue.Retry, time.Second, true, 0},
 		{"after", retry.After(notYet, time.Minute), age(30 * time.Second), retryqueue.Retry, time.Minute + 2*time.Second, true, 0},
+		{"after, whatever its number", retry.After(notYet, time.Minute), func(_ *retry.Policy, m *retryqueue.Delivery) { m.Number = 99 }, retryqueue.Retry, time.Minute + 2*time.Second, true, 0},
+		{"by its age, with jitter", notYet, func(p *retry.Policy, m *retryqueue.Delivery) {
+			p.Backoff, p.Rand = retry.Exponential{Base: time.Minute, Max: time.Hour}, func() float64 { return .5 }
+			m.Stored = now.Add(-2 * time.Minute) // 30 s, one minute, two
+		}, retryqueue.Retry, 2 * time.Minute, true, 0},
+		{"by its age, with the default", notYet, func(p *retry.Policy, m *retryqueue.Delivery) {
+			p.Backoff, p.Rand = nil, func() float64 { return .5 }
+			m.Stored = now.Add(-time.Hour)
+		}, retryqueue.Retry, 10 * time.Second, true, 0},
 		{"an empty budget", notYet, func(p *retry.Policy, _ *retryqueue.Delivery) { p.Budget = &ledger{refuse: true} }, retryqueue.Retry, 2 * time.Second, true, 0},
 		{"after a day", notYet, age(24 * time.Hour), retryqueue.Dead, 0, false, retry.ReasonMaxElapsed},
+		{"after a day, of an unknown number", notYet, func(_ *retry.Policy, m *retryqueue.Delivery) {
+			m.Number, m.Stored = 0, now.Add(-24*time.Hour)
+		}, retryqueue.Dead, 0, false, retry.ReasonMaxElapsed},
 		{"MaxElapsed", notYet, func(p *retry.Policy, m *retryqueue.Delivery) {
 			p.MaxElapsed, m.Stored = time.Minute, now.Add(-59*time.Second)
 		}, retryqueue.Dead, 0, false, retry.ReasonMaxElapsed},
@@ -115,7 +131,7 @@ func TestNotYet(t *testing.T) {
 		if b, ok := p.Budget.(*ledger); ok && len(b.asked) > 0 {
 			t.Errorf("%s: the budget was asked", tt.name)
 		}
-		if d.Action == retryqueue.Dead && (d.Err.Attempts != m.Number || d.Err.Last() == nil || errors.Is(d.Err, retryqueue.ErrCrashed)) {
+		if d.Action == retryqueue.Dead && (d.Err.Attempts != max(m.Number, 1) || d.Err.Last() == nil || errors.Is(d.Err, retryqueue.ErrCrashed)) {
 			t.Errorf("%s: the dead letter says %+v", tt.name, d.Err)
 		}
 	}

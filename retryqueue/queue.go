@@ -109,7 +109,7 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 	_, age := m.times()
 	var reason retry.Reason
 	switch {
-	case m.Number > max(p.AttemptLimit(), 1):
+	case m.Number > p.AttemptLimit(): // which is one at least
 		reason = retry.ReasonMaxAttempts
 	case m.Number > 1 && p.MaxElapsed > 0 && age-p.MaxElapsed > max(p.MaxElapsed/10, time.Second):
 		reason = retry.ReasonMaxElapsed
@@ -221,7 +221,7 @@ const longestHint = 12 * time.Hour
 // decide lets a Loop decide that is resumed for this delivery and ends with it.
 func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 	if v.Refused {
-		v.Class, v.Refused, v.Now = retry.Throttled, false, false
+		v.Class, v.Refused = retry.Throttled, false
 		if v.Hint == 0 {
 			v.Hint = time.Second
 			if p.MaxRetryAfter > 0 {

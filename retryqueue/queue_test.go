@@ -593,7 +593,7 @@ func TestJudgedTakesTheCallersWord(t *testing.T) {
 }
 
 func TestActionString(t *testing.T) {
-	for a, want := range map[retryqueue.Action]string{retryqueue.Undecided: "undecided", retryqueue.Ack: "ack", retryqueue.Retry: "retry", retryqueue.Dead: "dead", 9: "unknown"} {
+	for a, want := range map[retryqueue.Action]string{retryqueue.Undecided: "undecided", retryqueue.Ack: "ack", retryqueue.Retry: "retry", retryqueue.Dead: "dead", retryqueue.Dead + 1: "unknown", 255: "unknown"} {
 		if a.String() != want {
 			t.Errorf("Action(%d) = %q, want %q", uint8(a), a.String(), want)
 		}
