@@ -271,19 +271,19 @@ func TestASuccessWakesWhoWaitsForAGate(t *testing.T) {
 		g.Probe = retry.Constant(time.Hour)
 		g.close()
 		probe, _ := g.turn()
-		var woken []time.Duration
+		starts := make(chan time.Duration, 2)
 		for range 2 {
 			go func() {
 				_, at := g.turn()
-				woken = append(woken, at)
+				starts <- at
 			}()
 		}
 		time.Sleep(time.Minute)
 		probe("a", nil)
 		synctest.Wait()
 		want := time.Hour + time.Minute + 500*ms
-		if !slices.Equal(woken, []time.Duration{want, want}) {
-			t.Errorf("they start after %v, want both after %v", woken, want)
+		if len(starts) != 2 || <-starts != want || <-starts != want {
+			t.Errorf("they do not both start after %v", want)
 		}
 	})
 }
