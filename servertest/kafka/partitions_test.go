@@ -789,10 +789,16 @@ func TestCheck(t *testing.T) {
 		"missing topic":        {h: &retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.ConsumeTopics("none")}, want: "topic none: UNKNOWN_TOPIC"},
 		"not ascending": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1", Delay: time.Minute}, {Topic: "w2", Delay: time.Second}}},
 			want: "wait topic w2 has the delay 1s: let delays"},
+		"equal delays": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1", Delay: time.Minute}, {Topic: "w2", Delay: time.Minute}}},
+			want: "wait topic w2 has the delay 1m0s: let delays"},
+		"missing wait topic, by expression": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "none", Delay: time.Second}}},
+			opts: []kgo.Opt{kgo.ConsumeRegex()}, want: "topic none: UNKNOWN_TOPIC"},
+		"another func": {h: &retrykafka.Handler{Handle: handle}, want: "an option after these has replaced one",
+			opts: []kgo.Opt{kgo.OnOffsetsFetched(func(context.Context, *kgo.Client, *kmsg.OffsetFetchResponse) error { return nil })}},
 		"no delay":         {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "w1"}}}, want: "has the delay 0s"},
 		"compacted":        {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "compacted", Delay: time.Second}}}, want: "topic compacted is compacted"},
 		"compacted dead":   {h: &retrykafka.Handler{Handle: handle, Dead: "compacted"}, want: "topic compacted is compacted"},
-		"deletes too soon": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "short", Delay: time.Minute}}}, want: "before its delay of 1m0s is over"},
+		"deletes too soon": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "short", Delay: time.Minute}}}, want: "topic short deletes records after 1m0s, before its delay of 1m0s is over"},
 		"dead is consumed": {h: &retrykafka.Handler{Handle: handle, Dead: "in"}, want: "consumes the dead-letter topic in"},
 		"by expression": {h: &retrykafka.Handler{Handle: handle, Dead: "dead"}, opts: []kgo.Opt{kgo.ConsumeTopics("d.*"), kgo.ConsumeRegex()},
 			want: "consumes the dead-letter topic dead"},
@@ -831,6 +837,21 @@ func TestCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Without an answer there is no telling.
+func TestCheckWithoutABroker(t *testing.T) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		h := &retrykafka.Handler{Handle: func(context.Context, *kgo.Record) error { return nil }, Waits: waits}
+		cl := c.client(append(h.Options("in"), kgo.ConsumerGroup("g"))...)
+		defer cl.CloseAllowingRebalance()
+		c.away.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := h.Check(ctx, cl); err == nil || !strings.HasPrefix(err.Error(), "retrykafka: topics: ") {
+			t.Errorf("Check() = %v, want an error of the request", err)
+		}
+	})
 }
 
 // What Check may not see it does not refuse, nor a broker that is about to elect a leader.
