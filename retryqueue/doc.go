@@ -25,21 +25,16 @@
 // # What the policy means here
 //
 //   - MaxAttempts limits the deliveries, MaxElapsed the age of the message.
-//   - Backoff, ThrottleBackoff, MaxRetryAfter and Classify mean what they mean in
-//     [retry.Do]. A Backoff gets the number of the retry, but never the wait before
-//     it. What Classify has no opinion on is judged by [Patient], because a queue can
-//     wait until people have mended what is wrong.
+//   - Backoff, ThrottleBackoff, MaxRetryAfter and Classify mean what they mean in [retry.Do], but a
+//     Backoff never gets the wait before. What Classify has no opinion on [Patient] judges.
 //   - NonIdempotent looks at errors only, and wants a proof, as in Do. A message whose
 //     handler crashed, or whose acknowledgement was lost, is delivered again all the
 //     same. So a handler must be idempotent.
 //   - Each failed delivery is a run of its own to the Budget, and withdraws its first
-//     retry. It holds no place while the message waits. A refused retry is postponed,
-//     not given up.
+//     retry. It holds no place while the message waits.
 //   - Guards are ignored: a handler's calls have a quota, and its deliveries have none.
 //     Give those calls a policy with Guards, and MaxAttempts 1 if the queue is to wait.
-//   - AttemptTimeout, Hooks and Clock are for the code that runs the handler: only
-//     Handle uses them. A Delivery's times are of the system's clock, because a queue
-//     uses that.
+//   - AttemptTimeout, Hooks and Clock are for the code that runs the handler: only Handle uses them.
 //
 // Packages retrykafka and retrynats do all of this on Kafka and on NATS JetStream. The
 // repository's docs/queues.md and examples/queues have other queues.
