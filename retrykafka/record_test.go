@@ -2,11 +2,13 @@ package retrykafka
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A worker that ends before its first record has started leaves the offset and the metadata as they were.
@@ -18,6 +20,26 @@ func TestAWorkerThatDoesNothing(t *testing.T) {
 	w.run()
 	if got, want := w.mark.EpochOffset, (kgo.EpochOffset{Epoch: 2, Offset: 7}); got != want || w.mark.metadata(unused) != metadata {
 		t.Errorf("it leaves %+v", w.mark)
+	}
+}
+
+// A Handler outlives its clients, and forgets their partitions.
+func TestAHandlerForgetsPartitionsThatAreGone(t *testing.T) {
+	h := new(Handler)
+	one, other := new(kgo.Client), new(kgo.Client)
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	resp.Groups = []kmsg.OffsetFetchResponseGroup{{Topics: []kmsg.OffsetFetchResponseGroupTopic{{Topic: "in", Partitions: []kmsg.OffsetFetchResponseGroupTopicPartition{
+		{Partition: 0, Metadata: kmsg.StringPtr("m")}, {Partition: 1, Metadata: kmsg.StringPtr("m")}, {Partition: 2},
+	}}}}}
+	_ = h.fetched(t.Context(), one, resp)
+	_ = h.fetched(t.Context(), other, resp)
+	h.end(one, map[string][]int32{"in": {0, 2}, "out": {1}})
+	if want := map[place]string{{one, "in", 1}: "m", {other, "in", 0}: "m", {other, "in", 1}: "m"}; !maps.Equal(h.metadata, want) {
+		t.Errorf("it knows %v, want %v", h.metadata, want)
+	}
+	h.end(one, nil) // as Run ends: what is assigned stays so
+	if len(h.metadata) != 3 {
+		t.Errorf("it knows %v", h.metadata)
 	}
 }
 
