@@ -11,30 +11,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file decides what is committed, when, and by whom. Nothing else outlives the process.
+// This file decides what is committed, by whom, and when. Nothing else outlives the process.
 //
-// What: a mark for each partition, with a state:
+// What: the mark of a partition, with a state:
 //
-//	inUse   it has a worker. Who finds this state at an assignment knows of a crash, before which up
-//	        to atRisk records may have been handled since the commit. One of them may have caused it
-//	unused  its worker has ended, and so nothing has been handled since the commit
+//   - inUse: it has a worker. Who finds this state at an assignment knows of a crash, before which up to
+//     atRisk records may have been handled since the commit. One of them may have caused it.
+//   - unused: its worker has ended, and nothing has been handled since the commit.
 //
 // By whom, so that a commit of this client never follows that of the partition's next owner:
 //
-//	the worker, until it has ended                   inUse
-//	then OnPartitionsRevoked, or the end of Run      unused. The group waits for the former, and the
-//	                                                 latter holds rebalances up
-//	then OnPartitionsLost                            none: the partition has another owner already
+//   - the worker, until it has ended: inUse;
+//   - then OnPartitionsRevoked, for which the group waits, or the end of Run, which holds rebalances
+//     up: unused;
+//   - after OnPartitionsLost nobody: the partition has another owner already.
 //
 // When, by the worker:
 //
-//	a record is about to start, and is the           before it starts, and it does not without: else
-//	worker's first, or one of the first atRisk       its start would not count if it ends the process
-//	after a crash, or has started before
-//	its copy or its dead letter is stored            at once: else there would be two after a crash
-//	it is to wait in its place                       at once: its number and due time
-//	otherwise                                        after atRisk records, or atLast after the first of
-//	                                                 them, if no handler runs
+//   - Before a record starts that is the worker's first, or one of the first atRisk after a crash, or has
+//     started before. Without that commit it does not start: if it ended the process, nobody would count it.
+//   - At once when a copy or a dead letter is stored: a crash would double it.
+//   - At once when a record is to wait in its place: a crash would lose its number and its due time.
+//   - Otherwise after atRisk records, or, if no handler runs, atLast after the first of them.
 
 const (
 	inUse  = "running"
