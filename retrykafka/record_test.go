@@ -3,6 +3,7 @@ package retrykafka
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -38,8 +39,26 @@ func TestAHandlerForgetsPartitionsThatAreGone(t *testing.T) {
 		t.Errorf("it knows %v, want %v", h.metadata, want)
 	}
 	h.end(one, nil) // as Run ends: what is assigned stays so
-	if len(h.metadata) != 3 {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.worker(ctx, place{other, "in", 0}, &kgo.Record{Topic: "in"}) // which has it now
+	if len(h.metadata) != 2 || len(h.end(other, nil)) != 1 {
 		t.Errorf("it knows %v", h.metadata)
+	}
+}
+
+// Offsets have gaps, and the epoch of a leader changes.
+func TestTheMarkFollowsTheRecords(t *testing.T) {
+	h := &Handler{Handle: func(context.Context, *kgo.Record) error { return nil }}
+	first := &kgo.Record{Topic: "in", Offset: 7, LeaderEpoch: 2}
+	w := newWorker(t.Context(), h, place{topic: "in"}, first, "")
+	w.careful = 0 // there is no broker
+	for _, r := range []*kgo.Record{first, {Topic: "in", Offset: 8, LeaderEpoch: 3}, {Topic: "in", Offset: 12, LeaderEpoch: 4}} {
+		w.arrived.add([]*kgo.Record{r})
+		w.step(r)
+		if got, want := w.mark, (mark{EpochOffset: kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}); got != want {
+			t.Errorf("after record %d the mark is %+v, want %+v", r.Offset, got, want)
+		}
 	}
 }
 
@@ -77,6 +96,7 @@ func FuzzMark(f *testing.F) {
 // What a copy's headers say is read back, and headers of any other kind do no harm.
 func FuzzHeaders(f *testing.F) {
 	f.Add("retry-number", "3", "retry-origin", "a/1/2", int64(7), 3, int64(9))
+	f.Add("retry-number", "0", "retry-number", "-9", int64(0), 1, int64(1))
 	f.Add("retry-due", "9223372036854775807", "retry-origin", "a//", int64(-7), 0, int64(0))
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string, first int64, number int, due int64) {
 		h := &Handler{Waits: []Wait{{"w", time.Second}}}
@@ -89,12 +109,12 @@ func FuzzHeaders(f *testing.F) {
 		if first < -1e15 || first > 1e15 || due <= 0 || due > 1e15 || number < 1 {
 			return
 		}
-		published := &kgo.Record{Topic: "in", Partition: 3, Offset: 12, Key: []byte(key1), Timestamp: time.UnixMilli(first),
+		published := &kgo.Record{Topic: "in", Partition: math.MaxInt32, Offset: math.MaxInt64, Key: []byte(key1), Timestamp: time.UnixMilli(first),
 			Headers: []kgo.RecordHeader{{Key: "x" + key2, Value: []byte(value2)}}}
 		c := delivery{handler: h, record: published, due: time.UnixMilli(due)}.wait(number)
 		got := w.read(c)
 		r := got.record
-		if r.Topic != "in" || r.Partition != 3 || r.Offset != 12 || !r.Timestamp.Equal(published.Timestamp) || string(r.Key) != key1 || len(r.Headers) != 1 ||
+		if r.Topic != "in" || r.Partition != math.MaxInt32 || r.Offset != math.MaxInt64 || !r.Timestamp.Equal(published.Timestamp) || string(r.Key) != key1 || len(r.Headers) != 1 ||
 			got.number != number || !got.due.Equal(time.UnixMilli(due)) {
 			t.Errorf("a copy is read as %+v of %+v", got, r)
 		}
