@@ -351,6 +351,21 @@ func TestMaxElapsedCountsFromTheTimestamp(t *testing.T) {
 	})
 }
 
+// A record that goes on to another round is there once: its offset is committed at once.
+func TestARoundIsCommittedAtOnce(t *testing.T) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		cl := c.client()
+		defer cl.Close()
+		due := time.Now().Add(time.Hour)
+		c.produce(cl, &kgo.Record{Topic: "w1", Headers: []kgo.RecordHeader{{Key: "retry-due", Value: fmt.Append(nil, due.UnixMilli())}}})
+		c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Waits: waits, Handle: handler(newLog())})
+		time.Sleep(waits[0].Delay + time.Second)
+		if n, at := c.stored("w1")+c.stored("w2"), c.committed("w1"); n != 2 || at.Offset != 1 {
+			t.Errorf("%d records wait, and offset %d is committed, want a copy and 1", n, at.Offset)
+		}
+	})
+}
+
 // A wait that a server asks for is kept over all topics.
 func TestAHintIsKept(t *testing.T) {
 	bubble(t, 1, three, func(t *testing.T, c *cluster) {
