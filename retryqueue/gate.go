@@ -161,7 +161,7 @@ func (g *Gate) judge(err error) (health.Outcome, time.Duration) {
 	switch v := judge(g.Policy, err); {
 	case err == nil, v.Answered:
 		return health.Passed, 0
-	case errors.Is(err, context.Canceled): // by the handler itself: its caller passes a Stop
+	case errors.Is(err, context.Canceled) && !v.Marked: // by the handler itself: its caller passes a Stop
 		return health.Failed, 0
 	case v.Class == retry.Permanent && !v.Refused:
 		return health.Nothing, leastProbe

@@ -174,6 +174,8 @@ func TestWhatAnErrorSaysToAGate(t *testing.T) {
 		"not yet":         {retry.ErrRejected, "works"},
 		"not yet, later":  {retry.After(retry.ErrRejected, time.Minute), "works"},
 		"stop":            {retry.Stop(errDown), "nothing"},
+		"the process":     {retry.Stop(context.Canceled), "nothing"}, // stops, as its caller says
+		"its receive":     {retry.Stop(fmt.Errorf("receive: %w", context.Canceled)), "nothing"},
 		"malformed":       {fmt.Errorf("x: %w", errSyntax()), "nothing"},
 		"a timeout":       {context.DeadlineExceeded, "failed"},
 		"canceled":        {context.Canceled, "failed"}, // by the handler itself

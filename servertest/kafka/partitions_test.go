@@ -638,7 +638,13 @@ func TestShutdownWhileACopyFails(t *testing.T) {
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dead", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		c.publish("good", "bad")
 		l := newLog()
-		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 1), Dead: "dead", Handle: handler(l)})
+		p := exact(time.Minute, 1)
+		p.Hooks.Done = func(_ context.Context, s retry.Summary) {
+			if s.Err != nil {
+				t.Errorf("Done gets %v, though no dead letter is stored", s.Err)
+			}
+		}
+		x := c.consume(&retrykafka.Handler{Policy: p, Dead: "dead", Handle: handler(l)})
 		l.wait(t, 2)
 		time.Sleep(time.Minute)
 		begun := time.Now()
@@ -738,6 +744,31 @@ func TestWhatIsDoneIsCommittedWhileAnOpenGateWaits(t *testing.T) {
 		}
 		if at := c.committed("in"); at.Offset != 1 {
 			t.Errorf("offset %d is committed, want 1", at.Offset)
+		}
+	})
+}
+
+// A record whose note cannot be stored gives its turn back at the end.
+func TestATurnThatIsNotUsed(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		gate := &retryqueue.Gate{Failures: 1, Probe: retry.Constant(time.Hour)}
+		for _, id := range []string{"a", "b"} {
+			done, err := gate.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done(id, errDown)
+			time.Sleep(time.Second)
+		}
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.InvalidCommitOffsetSize, Count: -1})
+		c.publish("a")
+		l := newLog()
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Gate: gate, Handle: handler(l)})
+		time.Sleep(time.Hour) // it has the probe
+		x.stop()
+		begun := time.Now()
+		if _, err := gate.Wait(t.Context()); err != nil || time.Since(begun) > time.Second || len(l.all()) > 0 {
+			t.Errorf("the next turn comes after %v, %v; %v", time.Since(begun), err, l.all())
 		}
 	})
 }
