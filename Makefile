@@ -74,7 +74,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrytest.txt retrytest
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrysql.txt retrysql
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryqueue.txt retryqueue
-	go run ./tools/mutate -min 80 -skip 'Kill|APanic' -tests servertest/kafka retrykafka
+	go run ./tools/mutate -min 95 -known tools/mutate/equivalent-retrykafka.txt -skip 'Kill|APanic' -tests servertest/kafka retrykafka
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrynats.txt retrynats
 	go run ./tools/mutate -min 98 limit
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryhttp.txt -files limit.go,guarded.go,evidence.go,hedge.go,bodyhint.go,event.go,hint.go,peek.go retryhttp

@@ -47,6 +47,14 @@ func TestAHandlerForgetsPartitionsThatAreGone(t *testing.T) {
 	}
 }
 
+// Options leaves the slice of its caller alone.
+func TestOptionsOfAPartOfASlice(t *testing.T) {
+	topics := []string{"in", "other"}
+	if (&Handler{Waits: []Wait{{"w", time.Second}}}).Options(topics[:1]...); topics[1] != "other" {
+		t.Errorf("the caller's topics are %q", topics)
+	}
+}
+
 // Offsets have gaps, and the epoch of a leader changes.
 func TestTheMarkFollowsTheRecords(t *testing.T) {
 	h := &Handler{Handle: func(context.Context, *kgo.Record) error { return nil }}
