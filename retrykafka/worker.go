@@ -145,8 +145,7 @@ func (w *worker) deliver(d delivery) {
 
 // settle does what was decided about the first record.
 func (w *worker) settle(ctx context.Context, d delivery, decided retryqueue.Decision) error {
-	ctx = context.WithoutCancel(ctx) // what was decided does not end with a context of Handler.Context
-	if decided.Panicked {            // people must see it, also if nothing can be written
+	if decided.Panicked { // people must see it, also if nothing can be written
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()

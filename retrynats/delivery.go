@@ -121,11 +121,14 @@ func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
 	}
 }
 
-// store has Dead store msg, until it succeeds or ctx ends.
+// store has Dead store msg, until it succeeds, or ctx or the subscription ends.
 func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) error {
 	if s.handler.Dead == nil {
 		return nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second), Clock: s.handler.Policy.Clock}
 	return retry.Run(ctx, p, func(ctx context.Context) error {
 		if s.handler.Dead(ctx, msg, e) != nil {

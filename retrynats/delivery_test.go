@@ -496,8 +496,8 @@ func TestNothingIsInProgressAfterTheHandBack(t *testing.T) {
 	j.want(t, "1s drain", "1.1s drained", "1.1s nak")
 }
 
-// A dead letter that a context of the user's own keeps from being stored is none.
-func TestADeadLetterThatIsNotStored(t *testing.T) {
+// What was decided does not end with a context of the user's own.
+func TestADeadLetterOutlivesTheContextOfADelivery(t *testing.T) {
 	j, told := &journal{}, &journal{}
 	synctest.Test(t, func(t *testing.T) {
 		j.start, told.start = time.Now(), time.Now()
@@ -510,16 +510,22 @@ func TestADeadLetterThatIsNotStored(t *testing.T) {
 				return ctx
 			},
 			Handle: func(context.Context, jetstream.Msg) error { return errDown },
-			Dead:   func(context.Context, jetstream.Msg, *retry.Error) error { j.note("Dead"); return errDown },
+			Dead: func(context.Context, jetstream.Msg, *retry.Error) error {
+				j.note("Dead")
+				if time.Since(j.start) < 3*time.Second {
+					return errDown
+				}
+				return nil
+			},
 		})
 		q.give(&fakeMsg{j: j, deliveries: 1})
 		time.Sleep(time.Minute)
 		stop()
 	})
-	j.want(t, "0s Dead", "1s Dead", "1m0s drain", "1m0.1s drained")
+	j.want(t, "0s Dead", "1s Dead", "1.3s in progress", "2s Dead", "2.6s in progress", "3s Dead", "3s term", "1m0s drain", "1m0.1s drained")
 	told.want(t, "0s Start job", "0s Attempt 1",
 		"0s AttemptDone 1 in 0s: down, transient, delay 0s, hint 0s",
-		"1s Done 1 in 1s, waited 0s, none: <nil>")
+		"3s Done 1 in 3s, waited 0s, max_attempts: job: gave up after 1 attempt in 0s (max_attempts): down")
 }
 
 // The server counts each delivery, so "not yet" ends with the policy's last one.

@@ -23,8 +23,8 @@ var errNoNews = retry.Stop(errors.New("retryqueue: no handler has ended"))
 // and Done after settle. Times are those of the delivery, on Policy.Clock. Done gets an
 // error only for a message that is Dead and was settled, so that one run that gave up is
 // one dead message. If Before refuses, there are only Start and Done. handle's context
-// is that of the attempt, and ends with ctx and with Policy.AttemptTimeout. settle's is
-// that of the run.
+// is that of the attempt, and ends with ctx and with Policy.AttemptTimeout. settle's has the
+// values of the run's, and never ends: a shutdown must not lose what was decided.
 //
 // If ctx ends and handle fails, or does not run, that says nothing about the message.
 // Then the Action is Undecided: hand the message back, or leave it to the queue.
@@ -33,7 +33,7 @@ var errNoNews = retry.Stop(errors.New("retryqueue: no handler has ended"))
 // [retry.ReasonPanic]. After one in handle the message is delivered again, or it is Dead at
 // the policy's limit, with [ErrPanicked]. A policy without MaxAttempts delivers such
 // a message five times at most, however the earlier deliveries ended: else it would end process
-// after process. settle is called with ctx then, after Hooks.Done and while the panic goes
+// after process. settle is called then, after Hooks.Done and while the panic goes
 // on. Its error is lost. Handle panics if ctx is nil.
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
 	m.Now = time.Time{}
@@ -59,7 +59,7 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 		Why: func() *retry.Error { return d.Err },
 		Settle: func(ctx context.Context) *retry.Error {
 			tell(errNoNews) // unless handle has said more
-			if err = settle(ctx, d); err == nil && d.Action == Dead {
+			if err = settle(context.WithoutCancel(ctx), d); err == nil && d.Action == Dead {
 				return d.Err
 			}
 			return nil
@@ -80,7 +80,7 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 		}
 		defer func() {
 			if handling {
-				_ = settle(ctx, m.panicked(p))
+				_ = settle(context.WithoutCancel(ctx), m.panicked(p))
 			}
 		}()
 	}

@@ -448,3 +448,33 @@ func ExampleDelivery_Handle() {
 	// again in 2m0s
 	// dead: max_attempts
 }
+
+// A shutdown does not lose what was decided: settle's context has the values of the run's, and goes on.
+func TestContextOfSettleNeverEnds(t *testing.T) {
+	type key struct{}
+	for name, tt := range map[string]struct {
+		handle func() error
+		want   retryqueue.Action
+	}{
+		"success":   {func() error { return nil }, retryqueue.Ack},
+		"undecided": {func() error { return errDown }, retryqueue.Undecided},
+		"panic":     {func() error { panic("handler") }, retryqueue.Retry},
+	} {
+		ctx, shutdown := context.WithCancel(context.WithValue(t.Context(), key{}, name))
+		var settled context.Context
+		var got retryqueue.Action
+		func() {
+			defer func() { _ = recover() }()
+			_ = retryqueue.Delivery{Number: 1}.Handle(ctx, retry.Policy{}, func(context.Context) error {
+				shutdown()
+				return tt.handle()
+			}, func(ctx context.Context, d retryqueue.Decision) error {
+				settled, got = ctx, d.Action
+				return nil
+			})
+		}()
+		if settled == nil || settled.Err() != nil || settled.Value(key{}) != name || got != tt.want {
+			t.Errorf("%s: settle gets %v for %v, want a context that goes on, for %v", name, settled, got, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,10 +37,10 @@ func AsynqMiddleware(p retry.Policy, stored func(*asynq.Task) time.Time) asynq.M
 			_ = m.Handle(ctx, p, func(ctx context.Context) error {
 				failed = next.ProcessTask(ctx, t)
 				return failed
-			}, func(ctx context.Context, d retryqueue.Decision) error {
+			}, func(_ context.Context, d retryqueue.Decision) error {
 				switch d.Action {
 				case retryqueue.Undecided: // the server stops
-					result = decided{context.Cause(ctx), 0, false}
+					result = decided{cmp.Or(context.Cause(ctx), failed), 0, false}
 				case retryqueue.Retry:
 					result = decided{failed, d.Delay, !d.Uncounted}
 				case retryqueue.Dead:

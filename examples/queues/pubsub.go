@@ -68,7 +68,7 @@ func (h *PubSubHandler) deliver(ctx context.Context, m *pubsubpb.ReceivedMessage
 		stop()
 		switch d.Action {
 		case retryqueue.Undecided: // ctx has ended: another consumer gets the message at once
-			return h.hide(context.WithoutCancel(ctx), m, 0)
+			return h.hide(ctx, m, 0)
 		case retryqueue.Retry:
 			return h.hide(ctx, m, min(d.Delay, longestPubSub))
 		case retryqueue.Dead:

@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -25,14 +26,15 @@ type RiverWorker[T river.JobArgs] struct {
 // Work does a job.
 func (w *RiverWorker[T]) Work(ctx context.Context, job *river.Job[T]) error {
 	delivery := retryqueue.Delivery{Number: job.Attempt, Stored: job.CreatedAt}
-	var failed, result error // of the handler, and for River
+	failed := retryqueue.ErrPanicked
+	var result error // for River
 	_ = delivery.Handle(ctx, w.Policy, func(ctx context.Context) error {
 		failed = w.Handle(ctx, job)
 		return failed
-	}, func(ctx context.Context, d retryqueue.Decision) error {
+	}, func(_ context.Context, d retryqueue.Decision) error {
 		switch d.Action {
 		case retryqueue.Undecided: // ctx has ended
-			result = context.Cause(ctx)
+			result = cmp.Or(context.Cause(ctx), failed)
 		case retryqueue.Retry:
 			if d.Uncounted { // "not yet"
 				result = river.JobSnooze(d.Delay)

@@ -103,8 +103,7 @@ func (h *SQSHandler) deliver(ctx context.Context, msg types.Message, received ti
 func (h *SQSHandler) settle(ctx context.Context, msg types.Message, received time.Time, d retryqueue.Decision) error {
 	switch d.Action {
 	case retryqueue.Undecided: // ctx has ended: another consumer gets the message at once
-		_ = h.hide(context.WithoutCancel(ctx), msg, 0)
-		return context.Cause(ctx)
+		return h.hide(ctx, msg, 0)
 	case retryqueue.Retry:
 		return h.hide(ctx, msg, min(d.Delay, max(hidden-time.Since(received)-time.Second, 0)))
 	case retryqueue.Dead:

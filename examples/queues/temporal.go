@@ -46,7 +46,7 @@ func (a *temporalActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 			return nil
 		}
 		return failed
-	}, func(ctx context.Context, d retryqueue.Decision) error {
+	}, func(_ context.Context, d retryqueue.Decision) error {
 		switch d.Action {
 		case retryqueue.Ack:
 			result = failed // nil, an Answer, or ErrResultPending
