@@ -9,7 +9,7 @@ import (
 // also be UTC or an offset, and its day may have one digit, as in dates of mails (RFC 5322,
 // section 3.3). It does not look at the day of the week.
 func Date(s string) (time.Time, bool) {
-	weekday, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+	weekday, rest, _ := strings.Cut(trim(s), " ")
 	switch {
 	case rest == "":
 		return time.Time{}, false
@@ -82,7 +82,9 @@ func parseLayout(s, layout string) (at time.Time, ok bool) {
 			seconds -= n
 		case ' ':
 			ok = s == "" || s[0] == ' '
-			s = strings.TrimLeft(s, " ")
+			for s != "" && s[0] == ' ' {
+				s = s[1:]
+			}
 		default:
 			if ok = s != "" && s[0] == letter; ok {
 				s = s[1:]
@@ -92,10 +94,11 @@ func parseLayout(s, layout string) (at time.Time, ok bool) {
 			return at, false
 		}
 	}
-	if s != "" || month < 1 || month > 12 || day < 1 || day > daysIn(month, year) {
+	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if s != "" || int(date.Month()) != month || date.Day() != day { // as of the 30th of February
 		return at, false
 	}
-	return time.Unix(int64(daysSince1970(year, month, day))*86400+int64(seconds), int64(nanos)).UTC(), true
+	return date.Add(time.Duration(seconds)*time.Second + time.Duration(nanos)), true
 }
 
 // digits reads a number of some digits.
@@ -108,9 +111,9 @@ func digits(s string, least, most int) (n int, rest string, ok bool) {
 }
 
 func monthOf(s string) (month int, rest string, ok bool) {
-	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	const names = "janfebmaraprmayjunjulaugsepoctnovdec"
 	for i := 0; i < len(names) && len(s) >= 3; i += 3 {
-		if strings.EqualFold(s[:3], names[i:i+3]) {
+		if is(s[:3], names[i:i+3]) {
 			return i/3 + 1, s[3:], true
 		}
 	}
@@ -119,11 +122,11 @@ func monthOf(s string) (month int, rest string, ok bool) {
 
 // fraction reads a fraction of a second, if there is one, in nanoseconds.
 func fraction(s string) (nanos int, rest string) {
-	if len(s) < 2 || s[0] != '.' && s[0] != ',' || !isDigits(s[1:2]) {
+	if len(s) < 2 || s[0] != '.' && s[0] != ',' || !isDigit(s[1]) {
 		return 0, s
 	}
 	unit := int(time.Second)
-	for s = s[1:]; s != "" && isDigits(s[:1]); s = s[1:] {
+	for s = s[1:]; s != "" && isDigit(s[0]); s = s[1:] {
 		unit /= 10
 		nanos += unit * int(s[0]-'0')
 	}
@@ -132,46 +135,24 @@ func fraction(s string) (nanos int, rest string) {
 
 // offset reads how many seconds a zone is ahead of UTC.
 func offset(s string, layout byte) (seconds int, rest string, ok bool) {
-	if layout == 'Z' {
-		if after, is := strings.CutPrefix(s, "Z"); is {
-			return 0, after, true
-		}
-		if len(s) < 6 || s[3] != ':' {
-			return 0, s, false
-		}
-		s = s[:3] + s[4:]
-	} else if strings.HasPrefix(s, "GMT") || strings.HasPrefix(s, "UTC") {
+	colon := ""
+	switch {
+	case layout == 'Z' && strings.HasPrefix(s, "Z"):
+		return 0, s[1:], true
+	case layout == 'Z':
+		colon = ":"
+	case strings.HasPrefix(s, "GMT"), strings.HasPrefix(s, "UTC"):
 		return 0, s[3:], true
 	}
-	if len(s) < 5 || s[0] != '+' && s[0] != '-' || !isDigits(s[1:5]) {
+	if s == "" || s[0] != '+' && s[0] != '-' {
 		return 0, s, false
 	}
-	hours, minutes := int(s[1]-'0')*10+int(s[2]-'0'), int(s[3]-'0')*10+int(s[4]-'0')
+	hours, after, two := digits(s[1:], 2, 2)
+	after, colons := strings.CutPrefix(after, colon)
+	minutes, rest, ok := digits(after, 2, 2)
 	seconds = (hours*60 + minutes) * 60
 	if s[0] == '-' {
 		seconds = -seconds
 	}
-	return seconds, s[5:], hours <= 24 && minutes <= 60
-}
-
-func daysIn(month, year int) int {
-	switch month {
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
-}
-
-// daysSince1970 counts years from March on, so that the 29th of February is the last day of one.
-func daysSince1970(year, month, day int) int {
-	if month < 3 {
-		year, month = year-1, month+12
-	}
-	year += 400 // the year 0 has begun in -1
-	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468 - 146097
+	return seconds, rest, two && colons && ok && hours <= 24 && minutes <= 60
 }

@@ -48,12 +48,12 @@ func Asked(wait time.Duration) time.Duration {
 // or a date of HTTP or of RFC 3339. It compares dates with h's Date, or with now if it has none or h
 // is nil. If the time has passed, the wait is 0.
 func Wait(text string, h Header, now func() time.Time) (wait time.Duration, ok bool) {
-	text = strings.TrimSpace(text)
+	text = trim(text)
 	if n, ok := parseNumber(text); ok {
 		return n.secondsOrEpoch(h, now), true
 	}
 	parse := Date
-	if text != "" && isDigits(text[:1]) {
+	if text != "" && isDigit(text[0]) {
 		if !strings.Contains(text, "-") {
 			return parseDuration(text)
 		}
@@ -178,7 +178,7 @@ func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok
 func parseRateLimit(lines []string) (wait time.Duration, ok bool) {
 	var reset time.Duration // of draft 07, whose parts are items of their own
 	var none, known bool
-	for item := range strings.SplitSeq(list(lines), ",") {
+	for item := range items(lines) {
 		if after, timed := parseSeconds(param(item, "t")); timed && exhausted(param(item, "r")) {
 			wait, ok = max(wait, after), true
 		}
@@ -191,46 +191,6 @@ func parseRateLimit(lines []string) (wait time.Duration, ok bool) {
 		return reset, true
 	}
 	return wait, ok
-}
-
-// list returns the lines of a header that is a list as one line, without what stands between
-// quotes: a policy's name may hold anything.
-func list(lines []string) (all string) {
-	line := strings.Join(lines, ",")
-	if !strings.Contains(line, `"`) {
-		return line
-	}
-	line = strings.ReplaceAll(strings.ReplaceAll(line, `\\`, ""), `\"`, "")
-	quoted := false
-	for part := range strings.SplitSeq(line, `"`) {
-		if quoted {
-			part = `""`
-		}
-		all += part
-		quoted = !quoted
-	}
-	return all
-}
-
-// param returns the value of a parameter of an item of a list, "" without one.
-func param(item, name string) string {
-	for p := range strings.SplitSeq(item, ";") {
-		if key, value, _ := strings.Cut(strings.TrimSpace(p), "="); key == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// get returns the first value of a header.
-func get(h Header, name string) string {
-	if h == nil {
-		return ""
-	}
-	if v := h.Values(name); len(v) > 0 {
-		return strings.TrimSpace(v[0])
-	}
-	return ""
 }
 
 // until returns the time from the response's own Date, or else from now, to at. It

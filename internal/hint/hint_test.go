@@ -3,6 +3,7 @@ package hint
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"math/big"
 	"net/http"
 	"slices"
@@ -214,4 +215,30 @@ func FuzzNumber(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What time.Duration prints is read as it was.
+func FuzzDuration(f *testing.F) {
+	for _, d := range []int64{0, 1, 999, 1500, 250e3, 6e6, 59e9, 90e9, 3600e9, 3661_000_000_001, math.MaxInt64} {
+		f.Add(d)
+	}
+	f.Fuzz(func(t *testing.T, n int64) {
+		d := time.Duration(n &^ math.MinInt64)
+		if got, ok := parseDuration(d.String()); !ok || got != d {
+			t.Errorf("parseDuration(%q) = %v, %v", d.String(), got, ok)
+		}
+	})
+}
+
+func TestDurations(t *testing.T) {
+	for s, want := range map[string]time.Duration{"1.5m": 90 * time.Second, "2us": 2000, "1h1h": 2 * time.Hour, "315576000000s": Longest, "999999999h": Longest, "5000000h": Longest} {
+		if got, ok := parseDuration(s); got != want || !ok {
+			t.Errorf("parseDuration(%q) = %v, %v, want %v", s, got, ok, want)
+		}
+	}
+	for _, s := range []string{"1", "s", "1x", "1m1", "1.s", "1.2.3s", "1 s", "1s "} {
+		if got, ok := parseDuration(s); ok {
+			t.Errorf("parseDuration(%q) = %v, want none", s, got)
+		}
+	}
 }

@@ -76,7 +76,7 @@ func ofDraft(h Header) (q Quota, ok bool) {
 	if len(lines) == 0 {
 		lines = h.Values("Ratelimit-Limit")
 	}
-	for item := range strings.SplitSeq(list(lines), ",") {
+	for item := range items(lines) {
 		per, timed := parseSeconds(param(item, "w"))
 		if !timed || per <= 0 {
 			continue // draft 06: the first is the limit itself
@@ -85,7 +85,7 @@ func ofDraft(h Header) (q Quota, ok bool) {
 			return Quota{}, false // which of them counts is not known, or it has another unit, or is one of several shares
 		}
 		limit, _, _ := strings.Cut(item, ";") // of the drafts up to 07
-		q.Limit, ok = amount(cmp.Or(param(item, "q"), strings.TrimSpace(limit)))
+		q.Limit, ok = amount(cmp.Or(param(item, "q"), trim(limit)))
 		q.Per = per
 	}
 	if !ok || q.Limit <= 0 {
@@ -101,7 +101,7 @@ func remaining(h Header) (n float64, ok bool) {
 	if text := get(h, "Ratelimit-Remaining"); text != "" {
 		return amount(text)
 	}
-	for item := range strings.SplitSeq(list(h.Values("Ratelimit")), ",") {
+	for item := range items(h.Values("Ratelimit")) {
 		text := cmp.Or(param(item, "r"), param(item, "remaining"))
 		if text == "" {
 			continue

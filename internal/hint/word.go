@@ -1,7 +1,5 @@
 package hint
 
-import "strings"
-
 // A Word is what a server's headers say about a retry of a failed request.
 type Word uint8
 
@@ -25,10 +23,10 @@ func ShouldRetry(h Header) (w Word) {
 	}
 	for _, name := range [...]string{"X-Should-Retry", "Stripe-Should-Retry"} {
 		for _, value := range h.Values(name) {
-			switch value = strings.TrimSpace(value); {
-			case strings.EqualFold(value, "false"):
+			switch value = trim(value); {
+			case is(value, "false"):
 				return No
-			case strings.EqualFold(value, "true"):
+			case is(value, "true"):
 				w = Yes
 			}
 		}
