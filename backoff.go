@@ -77,11 +77,19 @@ func (e Exponential) Delay(s Step) time.Duration {
 	if !(factor > 0) {
 		factor = 2
 	}
-	n := max(s.Retry, 1) - 1
-	if factor == 2 { // Ldexp costs a fifth of what Pow does; 2^64 is beyond any Max
-		return e.Jitter.spread(math.Ldexp(base, min(n, 64)), top, s.Rand)
+	return e.Jitter.spread(base*power(factor, max(s.Retry, 1)-1), top, s.Rand)
+}
+
+// power returns xⁿ. math.Pow would add 14 KiB to a program.
+func power(x float64, n int) float64 {
+	p := 1.
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			p *= x
+		}
+		x *= x
 	}
-	return e.Jitter.spread(base*math.Pow(factor, float64(n)), top, s.Rand)
+	return p
 }
 
 // Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. A field that is zero
@@ -108,7 +116,7 @@ func (b Decorrelated) Delay(s Step) time.Duration {
 	base, top := limits(b.Base, b.Max)
 	prev := float64(s.Prev)
 	if s.Prev <= 0 {
-		prev = min(base*math.Pow(3, float64(max(s.Retry, 1)-1)), float64(top))
+		prev = min(base*power(3, max(s.Retry, 1)-1), float64(top))
 	}
 	d := base + unfused(clampUnit(s.Rand)*(max(3*prev, base)-base))
 	return min(max(duration(d), b.Base), top) // a float64 may be a little less than Base
