@@ -3,7 +3,6 @@ package retry
 // May call: none of its neighbours.
 
 import (
-	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -96,7 +95,7 @@ func (s *shortage) Error() string {
 	if left == "1" {
 		are = "is"
 	}
-	return fmt.Sprintf("a retry%s costs %s %s, %s %s left", after, price, tokens.Unit(price), left, are)
+	return "a retry" + after + " costs " + price + " " + tokens.Unit(price) + ", " + left + " " + are + " left"
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each part of

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/neterr"
 	"github.com/goretry/retry/internal/paced"
 )
 
@@ -132,15 +134,16 @@ func (e *Error) Error() string {
 		by = e.Guard + ": "
 	}
 	if e.Attempts == 0 && e.Cause != nil {
-		return fmt.Sprintf("%s: not attempted (%s): %s%v", name, e.Reason, by, e.Cause)
+		return name + ": not attempted (" + e.Reason.String() + "): " + by + fmt.Sprint(e.Cause)
 	}
 	reason := errtree.Reason(e)
 	if e.Reason == ReasonBudget && e.Cause != nil {
-		reason = fmt.Sprintf("%s: %v", reason, e.Cause)
+		reason += ": " + fmt.Sprint(e.Cause)
 	}
-	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), reason)
+	after := " after " + attemptsText(e.Attempts) + " in " + brief(e.Elapsed).String()
+	s := name + ": gave up" + after + " (" + reason + ")"
 	if e.Answered {
-		s = fmt.Sprintf("%s: answered after %s in %v", name, attemptsText(e.Attempts), brief(e.Elapsed))
+		s = name + ": answered" + after
 	}
 	if last != nil {
 		text := fmt.Sprint(last) // Sprint, because it survives a nil pointer
@@ -306,7 +309,7 @@ func attemptsText(attempts int) string {
 	if attempts == 1 {
 		return "1 attempt"
 	}
-	return fmt.Sprintf("%d attempts", attempts)
+	return strconv.Itoa(attempts) + " attempts"
 }
 
 // brief rounds d to three digits, for people.
@@ -351,12 +354,9 @@ func (m *mark) ErrorType() (name string) {
 	return t.String()
 }
 
-// wrapError is the type that fmt.Errorf returns for one %w.
-var wrapError = reflect.TypeOf(fmt.Errorf("%w", context.Canceled))
-
-// unwrapped returns err without what fmt.Errorf has put around it, which says nothing itself.
+// unwrapped returns err without what fmt.Errorf has put around it for one %w, which says nothing itself.
 func unwrapped(err error) error {
-	for reflect.TypeOf(err) == wrapError {
+	for neterr.Of(err) == neterr.Wrapped {
 		inner := errors.Unwrap(err)
 		if inner == nil {
 			break
