@@ -246,8 +246,8 @@ func (j *judge) shown(n errtree.Node, at place) facts {
 		return 0
 	}
 	if n.As != nil {
-		for _, t := range shownAs {
-			if found := errtree.Ask(n.As, t); found != nil {
+		for _, fresh := range shownAs {
+			if found := errtree.Ask(n.As, fresh()); found != nil {
 				if f := j.Branch(found, at|shownByAs).decided(); f != 0 {
 					return doubted(f)
 				}

@@ -534,7 +534,7 @@ type Answer struct {
 type Type struct{ Connects, Names, Alone bool }
 
 var (
-	Methods []reflect.Type
+	Methods []func() any
 	Judge   func(error) Facts
 )
 

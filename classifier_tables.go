@@ -80,16 +80,16 @@ var shownIs = func() []known {
 	return all
 }()
 
-// shownAs are the types with which methods As are called, in this order, besides error.
-var shownAs = slices.Concat([]reflect.Type{
-	reflect.TypeFor[*Error](),
-	reflect.TypeFor[sysno.Number](),
-	reflect.TypeFor[interface{ As(any) bool }](),
-	reflect.TypeFor[interface{ Is(error) bool }](),
-	reflect.TypeFor[interface{ Unwrap() []error }](),
-}, clienterr.Methods, []reflect.Type{
-	reflect.TypeFor[asksWait](),
-	reflect.TypeFor[interface{ Timeout() bool }](),
+// shownAs make targets of the types with which methods As are called, in this order, besides error.
+var shownAs = slices.Concat([]func() any{
+	errtree.New[*Error],
+	errtree.New[sysno.Number],
+	errtree.New[interface{ As(any) bool }],
+	errtree.New[interface{ Is(error) bool }],
+	errtree.New[interface{ Unwrap() []error }],
+}, clienterr.Methods, []func() any{
+	errtree.New[asksWait],
+	errtree.New[interface{ Timeout() bool }],
 })
 
 // named returns t, or the type that t points to.

@@ -83,8 +83,8 @@ func (c *codes) of(err error) string {
 			return errtree.Stop
 		}
 		if e := errtree.Shy(err); e != nil {
-			for _, t := range codeTypes {
-				if found := errtree.Ask(e, t); found != nil && c.read(found) {
+			for _, fresh := range codeTypes {
+				if found := errtree.Ask(e, fresh()); found != nil && c.read(found) {
 					return errtree.Stop
 				}
 			}
@@ -112,10 +112,10 @@ type (
 	hasHTTPStatus = interface{ HTTPStatusCode() int }
 )
 
-// codeTypes are the types of errors that codes reads.
-var codeTypes = [...]reflect.Type{
-	reflect.TypeFor[hasErrorType](), reflect.TypeFor[hasState](), reflect.TypeFor[*net.DNSError](),
-	reflect.TypeFor[hasStatus](), reflect.TypeFor[hasHTTPStatus](),
+// codeTypes make targets of the types of errors that codes reads.
+var codeTypes = [...]func() any{
+	errtree.New[hasErrorType], errtree.New[hasState], errtree.New[*net.DNSError],
+	errtree.New[hasStatus], errtree.New[hasHTTPStatus],
 }
 
 // read reads err itself, and reports whether it has a code that goes before all others.

@@ -3,6 +3,8 @@ package clienterr
 import (
 	"reflect"
 	"strings"
+
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // Methods that say what an error means, in the order in which they are called: an error may have
@@ -25,23 +27,23 @@ const (
 	ofSwagger
 )
 
-// methods are types with these methods. askMethod calls them.
-var methods = [...]reflect.Type{
-	ofMongo:             reflect.TypeFor[mongoError](),
-	ofSafeToRetry:       reflect.TypeFor[safeToRetry](),
-	ofErrorCode:         reflect.TypeFor[coder](),
-	ofOrigErr:           reflect.TypeFor[awserr](),
-	ofSQLState:          reflect.TypeFor[sqlStater](),
-	ofField:             reflect.TypeFor[fielder](),
-	ofNumber:            reflect.TypeFor[numberer](),
-	ofRetryable:         reflect.TypeFor[interface{ Retryable() bool }](),
-	ofRetryableError:    reflect.TypeFor[interface{ RetryableError() bool }](),
-	ofStatusCode:        reflect.TypeFor[interface{ StatusCode() int }](),
-	ofHTTPStatusCode:    reflect.TypeFor[interface{ HTTPStatusCode() int }](),
-	ofGetStatusCode:     reflect.TypeFor[interface{ GetStatusCode() int }](),
-	ofGetHTTPStatusCode: reflect.TypeFor[interface{ GetHTTPStatusCode() int }](),
-	ofHTTPStatus:        reflect.TypeFor[interface{ HTTPStatus() int }](),
-	ofSwagger:           reflect.TypeFor[swagger](),
+// methods make targets of types with these methods. askMethod calls them.
+var methods = [...]func() any{
+	ofMongo:             errtree.New[mongoError],
+	ofSafeToRetry:       errtree.New[safeToRetry],
+	ofErrorCode:         errtree.New[coder],
+	ofOrigErr:           errtree.New[awserr],
+	ofSQLState:          errtree.New[sqlStater],
+	ofField:             errtree.New[fielder],
+	ofNumber:            errtree.New[numberer],
+	ofRetryable:         errtree.New[interface{ Retryable() bool }],
+	ofRetryableError:    errtree.New[interface{ RetryableError() bool }],
+	ofStatusCode:        errtree.New[interface{ StatusCode() int }],
+	ofHTTPStatusCode:    errtree.New[interface{ HTTPStatusCode() int }],
+	ofGetStatusCode:     errtree.New[interface{ GetStatusCode() int }],
+	ofGetHTTPStatusCode: errtree.New[interface{ GetHTTPStatusCode() int }],
+	ofHTTPStatus:        errtree.New[interface{ HTTPStatus() int }],
+	ofSwagger:           errtree.New[swagger],
 }
 
 // askMethod calls a method of err. Facts and status are 0 if it does not decide.
@@ -114,8 +116,8 @@ type (
 	}
 )
 
-// Methods are the types with methods that are called. An error may show them by its method As.
-var Methods = append(methods[:len(methods):len(methods)], reflect.TypeFor[operation]())
+// Methods make targets of types with methods that are called. An error may show them by its method As.
+var Methods = append(methods[:], errtree.New[operation])
 
 func retryable(yes bool) Facts {
 	if yes {
@@ -185,23 +187,23 @@ func Renews(err error) bool {
 // markers are methods that are not called, as errors of Docker and containerd have them: to have
 // one says it all. They are in the order in which they count.
 var markers = [...]struct {
-	method reflect.Type
+	method any // a nil pointer to a type that has it
 	facts  Facts
 }{
-	{reflect.TypeFor[interface{ ResourceExhausted() }](), Facts(Throttled)},
-	{reflect.TypeFor[interface{ DeadlineExceeded() }](), Facts(TimedOut)},
-	{reflect.TypeFor[interface{ Unavailable() }](), Facts(Transient)},
-	{reflect.TypeFor[interface{ System() }](), Facts(Transient)},
-	{reflect.TypeFor[interface{ NotFound() }](), Facts(Permanent) | Blames},
-	{reflect.TypeFor[interface{ InvalidParameter() }](), Facts(Permanent) | Blames},
-	{reflect.TypeFor[interface{ Conflict() }](), Facts(Permanent) | Blames},
-	{reflect.TypeFor[interface{ AlreadyExists() }](), Facts(Permanent) | Blames},
-	{reflect.TypeFor[interface{ OutOfRange() }](), Facts(Permanent) | Blames},
-	{reflect.TypeFor[interface{ Unauthorized() }](), Facts(Permanent)},
-	{reflect.TypeFor[interface{ Forbidden() }](), Facts(Permanent)},
-	{reflect.TypeFor[interface{ FailedPrecondition() }](), Facts(Permanent)},
-	{reflect.TypeFor[interface{ NotImplemented() }](), Facts(Permanent)},
-	{reflect.TypeFor[interface{ DataLoss() }](), Facts(Permanent)},
+	{(*interface{ ResourceExhausted() })(nil), Facts(Throttled)},
+	{(*interface{ DeadlineExceeded() })(nil), Facts(TimedOut)},
+	{(*interface{ Unavailable() })(nil), Facts(Transient)},
+	{(*interface{ System() })(nil), Facts(Transient)},
+	{(*interface{ NotFound() })(nil), Facts(Permanent) | Blames},
+	{(*interface{ InvalidParameter() })(nil), Facts(Permanent) | Blames},
+	{(*interface{ Conflict() })(nil), Facts(Permanent) | Blames},
+	{(*interface{ AlreadyExists() })(nil), Facts(Permanent) | Blames},
+	{(*interface{ OutOfRange() })(nil), Facts(Permanent) | Blames},
+	{(*interface{ Unauthorized() })(nil), Facts(Permanent)},
+	{(*interface{ Forbidden() })(nil), Facts(Permanent)},
+	{(*interface{ FailedPrecondition() })(nil), Facts(Permanent)},
+	{(*interface{ NotImplemented() })(nil), Facts(Permanent)},
+	{(*interface{ DataLoss() })(nil), Facts(Permanent)},
 }
 
 // redisText judges what Redis or Valkey says, or the client for it: three of them

@@ -16,12 +16,12 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 		k.kind = inRedis
 	}
 	for i := range methods {
-		if t.Implements(methods[i]) {
+		if implements(t, methods[i]()) {
 			k.methods = append(k.methods, uint8(i))
 		}
 	}
 	for _, m := range markers {
-		if k.facts == 0 && t.Implements(m.method) {
+		if k.facts == 0 && implements(t, m.method) {
 			k.facts = m.facts
 		}
 	}
@@ -37,6 +37,9 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 	}
 	return k
 }
+
+// implements reports whether t has the methods of the interface that target points to.
+func implements(t reflect.Type, target any) bool { return t.Implements(reflect.TypeOf(target).Elem()) }
 
 // also are the fields that a kind needs beside that of the code.
 var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inMySQL: "SQLState", inMSSQL: "Class", inWords: ""}

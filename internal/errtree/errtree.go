@@ -70,18 +70,20 @@ func Alone(t reflect.Type) bool {
 // all but its first one.
 func As[T error](err error) (found T, ok bool) {
 	if e, is := err.(asMethod); is {
-		found, ok = Ask(e, reflect.TypeFor[T]()).(T)
+		found, ok = Ask(e, New[T]()).(T)
 	}
 	return found, ok
 }
 
-// Ask returns the error that e shows to those who ask for type t, or nil.
-func Ask(e asMethod, t reflect.Type) error {
-	target := reflect.New(t)
-	if !e.As(target.Interface()) {
+// New returns a pointer to a new T, to [Ask] for it.
+func New[T any]() any { return new(T) }
+
+// Ask returns the error that e shows to those who ask for the type that target points to, or nil.
+func Ask(e asMethod, target any) error {
+	if !e.As(target) {
 		return nil
 	}
-	found, _ := target.Elem().Interface().(error)
+	found, _ := reflect.ValueOf(target).Elem().Interface().(error)
 	if IsNil(found) { // there are methods that return true and set nothing
 		return nil
 	}

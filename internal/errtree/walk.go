@@ -20,45 +20,53 @@ const (
 // it at each of them. In a large tree Walk visits each error about once.
 func Walk(err error, visit func(error) Next) (stopped bool) {
 	w := walk{visit: visit}
-	w.Add, w.Visit = either, w.at
-	return w.Of(err, 0)
+	return w.from(err)
 }
 
 // WalkSafely is Walk, but an error of which a method panics leads nowhere.
 func WalkSafely(err error, visit func(error) Next) (stopped bool) {
 	w := walk{visit: visit, safe: true}
-	w.Add, w.Visit = either, w.at
 	return w.branch(err)
 }
 
 // walk finds out whether visit returns Stop.
 type walk struct {
-	Fold[bool]
-	visit func(error) Next
-	safe  bool
+	Asking
+	visit    func(error) Next
+	safe     bool
+	branched bool
+	seen     map[ID]bool // in a large tree
 }
 
-func either(above, below bool) bool { return above || below }
-
-func (w *walk) at(err error, at uint8) (stopped bool, then uint8, next error) {
-	if IsNil(err) {
-		return false, at, nil
+func (w *walk) from(err error) (stopped bool) {
+	for !IsNil(err) {
+		if w.visits++; w.branched && w.visits > few {
+			if w.seen == nil {
+				w.seen = map[ID]bool{}
+			}
+			if w.seen[IDOf(err)] {
+				return false
+			}
+			w.seen[IDOf(err)] = true
+		}
+		if where := w.visit(err); where != Into {
+			return where == Stop
+		}
+		n, _ := w.lead(err)
+		if n.Hidden != nil && w.branch(n.Hidden) || slices.ContainsFunc(n.Joined, w.branch) {
+			return true
+		}
+		err = n.One
 	}
-	if where := w.visit(err); where != Into {
-		return where == Stop, at, nil
-	}
-	n, _ := w.lead(err)
-	if n.Hidden != nil && w.branch(n.Hidden) || slices.ContainsFunc(n.Joined, w.branch) {
-		return true, at, nil
-	}
-	return false, at, n.One
+	return false
 }
 
 func (w *walk) branch(err error) (stopped bool) {
 	if w.safe {
 		defer func() { _ = recover() }()
 	}
-	return w.Branch(err, 0)
+	w.branched = true
+	return w.from(err)
 }
 
 // Find returns the first error of type T in the tree of err, as errors.AsType does. An interface
@@ -79,7 +87,7 @@ func Find[T error](err error) (found T, ok bool) {
 // Shy returns the method As of err, if it shows no error to whoever asks for any. Walk goes
 // past what it may show to those who ask for a type.
 func Shy(err error) asMethod {
-	if e, ok := err.(asMethod); ok && Ask(e, reflect.TypeFor[error]()) == nil {
+	if e, ok := err.(asMethod); ok && Ask(e, New[error]()) == nil {
 		return e
 	}
 	return nil
