@@ -165,18 +165,14 @@ func early(err error) bool {
 		return false
 	}
 	v := reflect.ValueOf(err)
-	if reason := v.FieldByName("Reason"); !reason.CanInt() || reason.Int() != expired {
+	if reason := clienterr.Field(v, "Reason"); !reason.CanInt() || reason.Int() != expired {
 		return false
 	}
-	if detail := v.FieldByName("Detail"); detail.Kind() == reflect.String && strings.Contains(detail.String(), " is before ") {
+	if detail := clienterr.Field(v, "Detail"); detail.Kind() == reflect.String && strings.Contains(detail.String(), " is before ") {
 		return true
 	}
-	cert := v.FieldByName("Cert")
-	if cert.Kind() != reflect.Pointer || cert.IsNil() {
-		return false
-	}
-	from, ok := cert.Elem().FieldByName("NotBefore").Interface().(time.Time)
-	return ok && time.Now().Before(from)
+	from := clienterr.Field(clienterr.Field(v, "Cert"), "NotBefore")
+	return from.IsValid() && time.Now().Before(from.Interface().(time.Time))
 }
 
 const expired = 1 // x509.Expired: outside of the time of validity

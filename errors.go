@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goretry/retry/internal/errtree"
 	"github.com/goretry/retry/internal/neterr"
@@ -205,7 +206,11 @@ func shortened(text string) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) { // not within a character
+		end--
+	}
+	return text[:end] + "…"
 }
 
 // Last returns the final attempt's error, or the Cause. It is never nil.

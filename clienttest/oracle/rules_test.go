@@ -2,49 +2,37 @@ package oracle_test
 
 import (
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/goretry/retry/internal/clienterr/oracle"
 )
 
 // A typ is a type of errors.
 type typ struct{ pkg, name string }
 
-// rules returns the types of each rule of types.go that has a table.
+// rules returns the types of each line of types.txt with a table.
 func rules(t *testing.T) (all [][]typ) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/clienterr/types.go", nil, 0)
+	lines, err := oracle.Types()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		lit, ok := n.(*ast.CompositeLit)
-		if !ok || len(lit.Elts) != 5 {
-			return true
-		}
-		if id, ok := lit.Elts[4].(*ast.Ident); ok && id.Name == "nil" {
-			return true
-		}
-		words := func(i int) []string {
-			text, err := strconv.Unquote(lit.Elts[i].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Split(text, " ")
-		}
+	for _, line := range lines {
 		var types []typ
-		for _, pkg := range words(0) {
-			for _, name := range words(1) {
+		for _, pkg := range line.Packages {
+			for _, name := range line.Names {
 				types = append(types, typ{pkg, name})
 			}
 		}
-		all = append(all, types)
-		return true
-	})
+		for _, rule := range line.Rules {
+			if rule.Table != "" {
+				all = append(all, types)
+			}
+		}
+	}
 	return all
 }
 
@@ -94,7 +82,7 @@ func TestRulesHaveClients(t *testing.T) {
 	}
 	all := rules(t)
 	if len(all) < 80 {
-		t.Errorf("types.go has %d rules with a table", len(all))
+		t.Errorf("types.txt has %d rules with a table", len(all))
 	}
 	for _, types := range all {
 		if !slices.ContainsFunc(types, func(r typ) bool { return seen[r] }) {

@@ -5,7 +5,7 @@
 // What a code means stands in oracle, in a table of its vendor, and nowhere else: its class,
 // whether a new session mends it, whether the call's content is to blame, and whether a
 // transaction was rolled back. These are the Facts. Where the errors of a client have a code
-// stands in types.go, in a row of rules. clienttest makes real errors of all codes, and
+// stands in oracle/types.txt, as rules. clienttest makes real errors of all codes, and
 // clienttest/CLIENTS.md names the clients.
 //
 // It looks at single errors. Package retry walks their trees, and decides which rule

@@ -415,10 +415,12 @@ func errorText(v reflect.Value) string {
 // other trace in what its client returns, or -1.
 func kerberosCode(text string) int64 {
 	if _, rest, ok := strings.Cut(text, "KRB Error: ("); ok {
-		if code, _, ok := strings.Cut(rest, ")"); ok {
-			if n, err := strconv.ParseInt(code, 10, 32); err == nil {
-				return n
+		if code, _, ok := strings.Cut(rest, ")"); ok && isNumber(code) && len(code) < 10 {
+			n := int64(0)
+			for _, c := range code {
+				n = 10*n + int64(c-'0')
 			}
+			return n
 		}
 	}
 	return -1

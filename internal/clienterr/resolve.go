@@ -10,7 +10,7 @@ import (
 )
 
 // resolve finds out how to read errors of type t, for which there are these rules.
-func resolve(t reflect.Type, rules []*rule) *Type {
+func resolve(t reflect.Type, rules []rule) *Type {
 	k := &Type{Alone: errtree.Alone(t), Names: t.Implements(reflect.TypeFor[operation]()), database: t.Implements(reflect.TypeFor[sqlStater]()) || t.Implements(reflect.TypeFor[fielder]())}
 	if t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
 		k.kind = inRedis
@@ -46,7 +46,7 @@ var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inMySQL: "SQL
 
 // apply replaces what any type may have by what r says. If r's path does not exist in
 // t, apply changes nothing.
-func (k *Type) apply(r *rule, t reflect.Type) {
+func (k *Type) apply(r rule, t reflect.Type) {
 	in, within, several := strings.Cut(r.path, "[]")
 	p, each := firstPath(t, in), path(nil)
 	if several {
@@ -133,11 +133,40 @@ func follow(t reflect.Type, names string) path {
 // fieldOf returns the path to a field of the struct that t is or points to, and the field's type, or
 // nil.
 func fieldOf(t reflect.Type, name string) (path, reflect.Type) {
+	for depth := 1; depth <= deepest; depth++ {
+		if p, of := fieldAt(t, name, depth); of != nil {
+			return p, of
+		}
+	}
+	return nil, nil
+}
+
+// fieldAt finds a field that is so many structs deep. FieldByName, with what it needs, would add 10 KiB
+// to a program.
+func fieldAt(t reflect.Type, name string, depth int) (path, reflect.Type) {
 	if t = pointed(t); t.Kind() != reflect.Struct {
 		return nil, nil
 	}
-	f, _ := t.FieldByName(name)
-	return f.Index, f.Type
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case depth == 1 && f.Name == name:
+			return path{i}, f.Type
+		case depth > 1 && f.Anonymous:
+			if p, of := fieldAt(f.Type, name, depth-1); of != nil {
+				return append(path{i}, p...), of
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Field returns a field of the struct that v is or points to, or the invalid Value.
+func Field(v reflect.Value, name string) reflect.Value {
+	if !v.IsValid() {
+		return v
+	}
+	p, _ := fieldOf(v.Type(), name)
+	return p.of(v)
 }
 
 // pointed returns t, or the type that t points to.

@@ -28,12 +28,8 @@ func SQLState(code string, err error) Facts {
 // fieldText returns the first text that is not empty in fields of the struct that err is or
 // points to, "" if there is none.
 func fieldText(err error, names ...string) string {
-	v := reflect.Indirect(reflect.ValueOf(err))
-	if v.Kind() != reflect.Struct {
-		return ""
-	}
 	for _, name := range names {
-		if s := text(v.FieldByName(name)); s != "" {
+		if s := text(Field(reflect.ValueOf(err), name)); s != "" {
 			return s
 		}
 	}
