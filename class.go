@@ -169,11 +169,7 @@ func (j *judge) url(err error, at place) facts {
 	if neterr.URL.Operation(err) == "parse" {
 		return facts(Permanent)
 	}
-	inner := neterr.URL.Inner(err)
-	if f := refusedByClient(inner); f != 0 {
-		return f
-	}
-	return doubted(j.Of(inner, at).decided())
+	return doubted(j.Of(neterr.URL.Inner(err), at).decided())
 }
 
 // op judges errors of packages net and crypto/tls.

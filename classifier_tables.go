@@ -177,15 +177,6 @@ func early(err error) bool {
 
 const expired = 1 // x509.Expired: outside of the time of validity
 
-// refusedByClient returns what it means that net/http has refused to send the request at all,
-// or 0. These errors have no type, only texts, which a test makes net/http produce.
-func refusedByClient(err error) facts {
-	if reflect.TypeOf(err) != errorString {
-		return 0
-	}
-	return clienterr.Refused(err.Error())
-}
-
 // A saying is what one error says about itself, and how long it asks to wait.
 type saying struct {
 	clienterr.Answer

@@ -7,87 +7,38 @@ import (
 	"github.com/goretry/retry/internal/errtree"
 )
 
-// Methods that say what an error means, in the order in which they are called: an error may have
-// several.
-const (
-	ofMongo uint8 = iota
-	ofSafeToRetry
-	ofErrorCode
-	ofOrigErr
-	ofSQLState
-	ofField
-	ofNumber
-	ofRetryable
-	ofRetryableError
-	ofStatusCode
-	ofHTTPStatusCode
-	ofGetStatusCode
-	ofGetHTTPStatusCode
-	ofHTTPStatus
-	ofSwagger
-)
-
-// methods make targets of types with these methods. askMethod calls them.
-var methods = [...]func() any{
-	ofMongo:             errtree.New[mongoError],
-	ofSafeToRetry:       errtree.New[safeToRetry],
-	ofErrorCode:         errtree.New[coder],
-	ofOrigErr:           errtree.New[awserr],
-	ofSQLState:          errtree.New[sqlStater],
-	ofField:             errtree.New[fielder],
-	ofNumber:            errtree.New[numberer],
-	ofRetryable:         errtree.New[interface{ Retryable() bool }],
-	ofRetryableError:    errtree.New[interface{ RetryableError() bool }],
-	ofStatusCode:        errtree.New[interface{ StatusCode() int }],
-	ofHTTPStatusCode:    errtree.New[interface{ HTTPStatusCode() int }],
-	ofGetStatusCode:     errtree.New[interface{ GetStatusCode() int }],
-	ofGetHTTPStatusCode: errtree.New[interface{ GetHTTPStatusCode() int }],
-	ofHTTPStatus:        errtree.New[interface{ HTTPStatus() int }],
-	ofSwagger:           errtree.New[swagger],
+// A method says what an error means. ask calls it, and returns 0 twice if that does not decide.
+type method struct {
+	target func() any // a pointer to a type that has it
+	ask    func(error) (f Facts, status int)
 }
 
-// askMethod calls a method of err. Facts and status are 0 if it does not decide.
-func askMethod(method uint8, err error) (f Facts, status int) {
-	switch e := err; method {
-	case ofMongo:
-		f = judgeMongo(e.(mongoError))
-	case ofSafeToRetry:
-		switch {
-		case !e.(safeToRetry).SafeToRetry():
-		case reflect.TypeOf(err).String() == "*pgconn.connLockError":
-			f = Facts(Transient) // pgx returns this error also after a statement whose answer was lost
-		default:
-			f = Facts(Unprocessed)
-		}
-	case ofErrorCode:
-		f = awsCode("", e.(coder))
-	case ofOrigErr:
-		f = awsCodes.word("", e.(awserr).Code())
-	case ofSQLState:
-		f = SQLState(e.(sqlStater).SQLState(), err)
-	case ofField:
-		f = SQLState(e.(fielder).Field('C'), err)
-	case ofNumber:
-		f = jsonrpcCodes.number(int64(e.(numberer).ErrorCode()))
-	case ofRetryable:
-		f = retryable(e.(interface{ Retryable() bool }).Retryable())
-	case ofRetryableError:
-		f = retryable(e.(interface{ RetryableError() bool }).RetryableError())
-	case ofStatusCode:
-		status = e.(interface{ StatusCode() int }).StatusCode()
-	case ofHTTPStatusCode:
-		status = e.(interface{ HTTPStatusCode() int }).HTTPStatusCode()
-	case ofGetStatusCode:
-		status = e.(interface{ GetStatusCode() int }).GetStatusCode()
-	case ofGetHTTPStatusCode:
-		status = e.(interface{ GetHTTPStatusCode() int }).GetHTTPStatusCode()
-	case ofHTTPStatus:
-		status = e.(interface{ HTTPStatus() int }).HTTPStatus()
-	case ofSwagger:
-		status = e.(swagger).Code()
+// methods are in the order in which they are called: an error may have several.
+var methods = [...]method{
+	{errtree.New[mongoError], func(err error) (Facts, int) { return judgeMongo(err.(mongoError)), 0 }},
+	{errtree.New[safeToRetry], func(err error) (Facts, int) { return ofSafeToRetry(err.(safeToRetry)), 0 }},
+	{errtree.New[coder], func(err error) (Facts, int) { return awsCode("", err.(coder)), 0 }},
+	{errtree.New[awserr], func(err error) (Facts, int) { return awsCodes.word("", err.(awserr).Code()), 0 }},
+	{errtree.New[sqlStater], func(err error) (Facts, int) { return SQLState(err.(sqlStater).SQLState(), err), 0 }},
+	{errtree.New[fielder], func(err error) (Facts, int) { return SQLState(err.(fielder).Field('C'), err), 0 }},
+	{errtree.New[numberer], func(err error) (Facts, int) { return jsonrpcCodes.number(int64(err.(numberer).ErrorCode())), 0 }},
+	{errtree.New[retryabler], func(err error) (Facts, int) { return retryable(err.(retryabler).Retryable()), 0 }},
+	{errtree.New[retryableErrorer], func(err error) (Facts, int) { return retryable(err.(retryableErrorer).RetryableError()), 0 }},
+	{errtree.New[interface{ StatusCode() int }], func(err error) (Facts, int) { return 0, err.(interface{ StatusCode() int }).StatusCode() }},
+	{errtree.New[interface{ HTTPStatusCode() int }], func(err error) (Facts, int) { return 0, err.(interface{ HTTPStatusCode() int }).HTTPStatusCode() }},
+	{errtree.New[interface{ GetStatusCode() int }], func(err error) (Facts, int) { return 0, err.(interface{ GetStatusCode() int }).GetStatusCode() }},
+	{errtree.New[interface{ GetHTTPStatusCode() int }], func(err error) (Facts, int) { return 0, err.(interface{ GetHTTPStatusCode() int }).GetHTTPStatusCode() }},
+	{errtree.New[interface{ HTTPStatus() int }], func(err error) (Facts, int) { return 0, err.(interface{ HTTPStatus() int }).HTTPStatus() }},
+	{errtree.New[swagger], func(err error) (Facts, int) { return 0, err.(swagger).Code() }},
+}
+
+// Methods make targets of types with methods that are called. An error may show them by its method As.
+var Methods = func() (all []func() any) {
+	for _, m := range methods {
+		all = append(all, m.target)
 	}
-	return f, status
-}
+	return append(all, errtree.New[operation])
+}()
 
 type (
 	safeToRetry = interface{ SafeToRetry() bool }
@@ -95,6 +46,9 @@ type (
 	sqlStater   = interface{ SQLState() string }
 	fielder     = interface{ Field(byte) string } // of bun's and go-pg's errors: C is the SQLSTATE
 	numberer    = interface{ ErrorCode() int }
+	retryabler  = interface{ Retryable() bool }
+
+	retryableErrorer = interface{ RetryableError() bool }
 
 	// awserr is what errors of version 1 of AWS's SDK have, and of those made after it.
 	awserr = interface {
@@ -116,8 +70,16 @@ type (
 	}
 )
 
-// Methods make targets of types with methods that are called. An error may show them by its method As.
-var Methods = append(methods[:], errtree.New[operation])
+// ofSafeToRetry judges an error of pgx.
+func ofSafeToRetry(e safeToRetry) Facts {
+	switch {
+	case !e.SafeToRetry():
+		return 0
+	case reflect.TypeOf(e).String() == "*pgconn.connLockError":
+		return Facts(Transient) // pgx returns this error also after a statement whose answer was lost
+	}
+	return Facts(Unprocessed)
+}
 
 func retryable(yes bool) Facts {
 	if yes {
@@ -244,19 +206,4 @@ func judgeMongo(e mongoError) (f Facts) {
 		}
 	}
 	return f
-}
-
-// cut reports whether v, a *SyntaxError, says that JSON or XML has ended too
-// early: the connection may have broken. Then a Decoder of encoding/json returns
-// io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which is wrong only in a literal.
-func cut(v reflect.Value) bool {
-	t := pointed(v.Type())
-	if t.Name() != "SyntaxError" {
-		return false
-	}
-	text := errorText(v)
-	if t.PkgPath() == "encoding/xml" {
-		return strings.Contains(text, ": unexpected EOF")
-	}
-	return text == "unexpected end of JSON input" || strings.HasPrefix(text, "invalid character ' ' ")
 }

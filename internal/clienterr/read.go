@@ -34,7 +34,7 @@ type Type struct {
 	Names    bool // it names the service of AWS that an error within it comes from: see Service
 	Alone    bool // its errors hold no others: see errtree.Alone
 
-	kind     kind    // tooMany, blamed, inRedis, inToken or inDynamoDB
+	kind     kind    // tooMany, inSyntax, inRedis, inToken or inDynamoDB
 	methods  []uint8 // of methods, that are called
 	database bool    // its errors are a database's
 	facts    Facts   // by its name, or that of a method that is not called
@@ -131,7 +131,7 @@ func (k *Type) ask(err error) (f Facts, status int) {
 		return redisText(err.Error()), 0
 	}
 	for _, m := range k.methods {
-		if f, status = askMethod(m, err); f != 0 || status != 0 {
+		if f, status = methods[m].ask(err); f != 0 || status != 0 {
 			break
 		}
 	}
@@ -169,7 +169,7 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 		}
 		a.Facts &^= Blames
 	}
-	if k.kind == blamed && cut(v) {
+	if k.kind == inSyntax && cut(v) {
 		a.Facts = Facts(Transient)
 	}
 	return a
@@ -424,6 +424,14 @@ func kerberosCode(text string) int64 {
 		}
 	}
 	return -1
+}
+
+// cut reports whether v, a *SyntaxError, says that JSON or XML has ended too
+// early: the connection may have broken. Then a Decoder of encoding/json returns
+// io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which is wrong only in a literal.
+func cut(v reflect.Value) bool {
+	text := errorText(v)
+	return strings.Contains(text, ": unexpected EOF") || text == "unexpected end of JSON input" || strings.HasPrefix(text, "invalid character ' ' ")
 }
 
 // number returns 0 for what is no integer, and the greatest int64 for what is larger.

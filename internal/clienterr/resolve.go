@@ -16,7 +16,7 @@ func resolve(t reflect.Type, rules []rule) *Type {
 		k.kind = inRedis
 	}
 	for i := range methods {
-		if implements(t, methods[i]()) {
+		if implements(t, methods[i].target()) {
 			k.methods = append(k.methods, uint8(i))
 		}
 	}
@@ -63,23 +63,15 @@ func (k *Type) apply(r rule, t reflect.Type) {
 		k.after = []wait{{p, time.Second}}
 	case inMillis:
 		k.after = []wait{{p, time.Millisecond}}
-	case timeout:
-		k.facts = Facts(TimedOut)
-	case passing:
-		k.facts = Facts(Transient)
-	case never:
-		k.facts = Facts(Permanent)
-	case renewed:
-		k.facts = Facts(Permanent) | Renewed
-	case blamed:
-		k.kind, k.facts = blamed, Facts(Permanent)|Blames
+	case always:
+		k.facts = r.facts
 	case connecting:
 		k.Connects = true
 	case tooMany:
 		k.kind, k.reset = tooMany, p
 	case inHeader:
 		k.header = []path{p}
-	case inToken, inRedis, inDynamoDB:
+	case inToken, inRedis, inDynamoDB, inSyntax:
 		k.kind = r.kind
 	case inError:
 		k.inner = p

@@ -301,9 +301,9 @@ var (
 		beginnings: 0x280625000,
 	}
 	textsCodes = table{
-		words:      []uint32{0x6ce7cc, 0x19a2ad0, 0x412c1db, 0x73b9a8c, 0x7c03d67, 0x7ea6eea, 0xa34d3cd, 0xa54e107, 0xabfeee0, 0xb28f15a, 0xb9667fa, 0xce52f97, 0x10290722, 0x139bdf7d, 0x160133d0, 0x1613c257, 0x16160f9f, 0x1aa8f6ac, 0x1c80fe73, 0x1e1b67cf, 0x1fe314f4, 0x211a6921, 0x2125b3fb, 0x214ce5b9, 0x23450384, 0x23d482bc, 0x24d05f9f, 0x26b7cefc, 0x2777756f, 0x27ee909b, 0x2b163404, 0x2d3676fd, 0x2d8ec6fd, 0x2efa0d43, 0x330f2085, 0x337a99cd, 0x3398878d, 0x352c1e40, 0x3560948d, 0x37d05ee6, 0x3815b930, 0x386d8dee, 0x38ed056e, 0x401b8d93, 0x41110656, 0x44174d8d, 0x48566c88, 0x4a3c7128, 0x50af7d45, 0x51a48cec, 0x526f61ca, 0x541fe2b7, 0x54311988, 0x556891f2, 0x561a6cd2, 0x56e804dd, 0x5727c285, 0x58d1c0b6, 0x58ec4316, 0x58f6676b, 0x592438e0, 0x5926918b, 0x5a8f5b90, 0x5e5115d4, 0x5efcb901, 0x5fafc00e, 0x605ab6bd, 0x60ca474d, 0x60e77dcb, 0x62426fa6, 0x68eb4a6f, 0x690ca155, 0x69c93431, 0x6d5d5987, 0x6ed5e5dc, 0x6fc88377, 0x73067182, 0x73e93b69, 0x76b76928, 0x780306c6, 0x78153206, 0x78a321c7, 0x78b878ad, 0x79efc918, 0x7df67b32, 0x7ee2dc21, 0x80d8f84e, 0x8198d4e2, 0x834ed207, 0x84948981, 0x862c25d1, 0x8705bb6d, 0x882209dd, 0x8a5e1a39, 0x8b7cd9df, 0x8b87d1e4, 0x916ca05e, 0x927126a5, 0x93a3f3e8, 0x93e4fa4f, 0x9420eab2, 0x94b15766, 0x95763487, 0x97ab9d0e, 0x97f68388, 0x9ad95ba5, 0x9c010919, 0x9d498ffc, 0x9d837c45, 0x9f20b57b, 0xa2a1e253, 0xa2c03ce7, 0xa3e3bb5d, 0xa546bb3f, 0xa6675847, 0xa7e9fc46, 0xa8cadbe5, 0xa9259003, 0xaae8319c, 0xac055727, 0xac4de6e8, 0xac844e8f, 0xadbc5a23, 0xb1316b45, 0xb18f6660, 0xb2c2bc3b, 0xb5c59eee, 0xb7a9aa0b, 0xb8324e21, 0xb8facf00, 0xb9197ff1, 0xb92f1bcb, 0xb9ab44f5, 0xbd656d47, 0xbf5de50e, 0xc25afaed, 0xc3c4a824, 0xc57232b0, 0xc9294ea8, 0xc9eac4aa, 0xca12036b, 0xca86938e, 0xcabda086, 0xcbed8da7, 0xcc117ff7, 0xcc37795d, 0xcd1c759a, 0xcdd4e0da, 0xcf4331f0, 0xd35073ef, 0xd36e4e11, 0xd59b062a, 0xd6d3e396, 0xd8f57a08, 0xda725c94, 0xdb4adfa8, 0xdc8bb92a, 0xdd9f362a, 0xddd31912, 0xe0806c1b, 0xe1154b2a, 0xe160b3ca, 0xe3496ac1, 0xe34c96c7, 0xe46a721d, 0xe655421f, 0xea36489c, 0xea615506, 0xeabdcffe, 0xeaecbbf3, 0xee622908, 0xeeb5d4b8, 0xf0448195, 0xf1fb8af4, 0xf2666e85, 0xf7d2b740, 0xf8c017ee, 0xf9e43a82, 0xf9ee19ae, 0xfa2df389, 0xfb52b53a, 0xfc23335c, 0xfd225717, 0xfd43793b},
-		facts:      "\x11\x02\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x02\x11\x11\x01\x11\x04\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x01\x11\x11\x02\x01\t\x01\x02\x01\x11\x11\x11\x11\x11\x02\t\x11\x11\t\x01\x11\x02\x01\t\x01\x01\x02\x01\x01\x11\x01\x01\x01\x01\t\x01\x01\x02\x11\t\x01\x01\x01\x03\x01\x11\x01\x01\x01\x01\x01\t\x02\x02\x01\x02\x02\x01\x02\x01\x01\x11\x01\x11\x01\x04\x02\x01\x11\x01\x11\x02\x01\x01\x04\x01\x01\x02\x01\x01\x01\t\x11\x01\x11\x01\x02\x02\x11\x11\x01\x02\x01\x11\x02\x01\x02\x01\x11\x04\t\x01\x01\x01\x01\x02\x04\x01\x01\x01\x04\t\x11\x04\x01\x01\x01\x11\x01\t\x04\x01\x01\x01\x11\x01\x01\x02\x01\x01\x02\x01\x04\x01\x11\x11\x11\x01\x01\x04\x11\x01\x02\x01\x11\x01\x01\x01\x11\x11\x02",
-		beginnings: 0x4000109080000,
+		words:      []uint32{0x6ce7cc, 0x19a2ad0, 0x412c1db, 0x73b9a8c, 0x7c03d67, 0x7ea6eea, 0xa34d3cd, 0xa54e107, 0xabfeee0, 0xb28f15a, 0xb9667fa, 0xce52f97, 0xcea4a09, 0x10290722, 0x139bdf7d, 0x160133d0, 0x1613c257, 0x16160f9f, 0x1aa8f6ac, 0x1c80fe73, 0x1e1b67cf, 0x1fe314f4, 0x211a6921, 0x2125b3fb, 0x214ce5b9, 0x23450384, 0x23d482bc, 0x24d05f9f, 0x26b7cefc, 0x2777756f, 0x27ee909b, 0x2b163404, 0x2d3676fd, 0x2d8ec6fd, 0x2efa0d43, 0x330f2085, 0x337a99cd, 0x3398878d, 0x352c1e40, 0x3560948d, 0x37d05ee6, 0x3815b930, 0x386d8dee, 0x38ed056e, 0x3ddb7d5b, 0x401b8d93, 0x41110656, 0x44174d8d, 0x448192e2, 0x48566c88, 0x4a3c7128, 0x50af7d45, 0x51a48cec, 0x526f61ca, 0x541fe2b7, 0x54311988, 0x556891f2, 0x561a6cd2, 0x56e804dd, 0x5727c285, 0x58d1c0b6, 0x58ec4316, 0x58f6676b, 0x592438e0, 0x5926918b, 0x5a8f5b90, 0x5e5115d4, 0x5efcb901, 0x5fafc00e, 0x605ab6bd, 0x60ca474d, 0x60e77dcb, 0x62426fa6, 0x68eb4a6f, 0x690ca155, 0x69c93431, 0x6d5d5987, 0x6ed5e5dc, 0x6fc88377, 0x73067182, 0x73e93b69, 0x75d99016, 0x76b76928, 0x780306c6, 0x78153206, 0x78a321c7, 0x78b878ad, 0x7962cc33, 0x79efc918, 0x7df67b32, 0x7ee2dc21, 0x80d8f84e, 0x8198d4e2, 0x834ed207, 0x84948981, 0x862c25d1, 0x8705bb6d, 0x882209dd, 0x8a5e1a39, 0x8b7cd9df, 0x8b87d1e4, 0x916ca05e, 0x927126a5, 0x93a3f3e8, 0x93e4fa4f, 0x9420eab2, 0x94b15766, 0x95763487, 0x97ab9d0e, 0x97f68388, 0x9ad95ba5, 0x9c010919, 0x9d498ffc, 0x9d837c45, 0x9f20b57b, 0xa1e1f163, 0xa2a1e253, 0xa2c03ce7, 0xa3e3bb5d, 0xa546bb3f, 0xa6675847, 0xa7e9fc46, 0xa8cadbe5, 0xa9259003, 0xaae8319c, 0xac055727, 0xac4de6e8, 0xac844e8f, 0xadbc5a23, 0xb1316b45, 0xb18f6660, 0xb2c2bc3b, 0xb5c59eee, 0xb7a9aa0b, 0xb8324e21, 0xb8facf00, 0xb9197ff1, 0xb92f1bcb, 0xb9ab44f5, 0xbd656d47, 0xbf5de50e, 0xc25afaed, 0xc3c4a824, 0xc57232b0, 0xc9294ea8, 0xc9eac4aa, 0xca12036b, 0xca86938e, 0xcabda086, 0xcbed8da7, 0xcc117ff7, 0xcc2964ac, 0xcc37795d, 0xcc646505, 0xcd1c759a, 0xcdd4e0da, 0xcf4331f0, 0xd35073ef, 0xd36e4e11, 0xd59b062a, 0xd6d3e396, 0xd8f57a08, 0xda725c94, 0xdb4adfa8, 0xdc8bb92a, 0xdd9f362a, 0xddd31912, 0xe0806c1b, 0xe1154b2a, 0xe160b3ca, 0xe3496ac1, 0xe34c96c7, 0xe46a721d, 0xe4a881c7, 0xe655421f, 0xe667f9e9, 0xea36489c, 0xea615506, 0xeabdcffe, 0xeaecbbf3, 0xee622908, 0xeeb5d4b8, 0xf0448195, 0xf1fb8af4, 0xf2666e85, 0xf390a5a0, 0xf7d2b740, 0xf8c017ee, 0xf9e43a82, 0xf9ee19ae, 0xfa2df389, 0xfb52b53a, 0xfc23335c, 0xfd225717, 0xfd43793b},
+		facts:      "\x11\x02\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x02\x11\x11\x01\x11\x04\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x01\x11\x11\x02\x01\t\x01\x02\x01\x11\x11\x11\x11\x11\x11\x11\x02\t\x11\x11\t\x01\x11\x02\x01\t\x01\x01\x02\x01\x01\x11\x01\x01\x01\x01\t\x01\x01\x02\x11\t\x01\x01\x01\x03\x01\x01\x11\x01\x01\x01\x01\x11\x01\t\x02\x02\x01\x02\x02\x01\x02\x01\x01\x11\x01\x11\x01\x04\x02\x01\x11\x01\x11\x02\x01\x01\x04\x01\x01\x11\x02\x01\x01\x01\t\x11\x01\x11\x01\x02\x02\x11\x11\x01\x02\x01\x11\x02\x01\x02\x01\x11\x04\t\x01\x01\x01\x01\x02\x04\x01\x01\x01\x04\t\x01\x11\x01\x04\x01\x01\x01\x11\x01\t\x04\x01\x01\x01\x11\x01\x01\x02\x01\x01\x02\x01\x11\x04\x11\x01\x11\x11\x11\x01\x01\x04\x11\x01\x11\x02\x01\x11\x01\x01\x01\x11\x11\x02",
+		beginnings: 0x480219f280000,
 	}
 	thriftCodes = table{
 		steps: []int32{0, 1, 2, 3, 4, 5},
@@ -362,22 +362,22 @@ var tables = [...]*table{nil, &grpctextCodes, &etcdCodes, &grpcCodes, &temporalC
 
 // ruleLines are read by rulesFor.
 var ruleLines = "" +
-	"github.com/goretry/retry/retryhttp\tStatusError\tt!facts\n" +
+	"github.com/goretry/retry/retryhttp\tStatusError\tp!facts\n" +
 	"google.golang.org/grpc/internal/status\tError\tb\"s.s.Message e.Message\tb#s.s.Message e.Message\tb$s.s.Code e.Code\n" +
 	"go.temporal.io/api/serviceerror\t\tb%st.s.Code\n" +
 	"go.etcd.io/etcd/api/v3rpc/rpctypes\tEtcdError\tb#desc\tb$code\n" +
-	"connectrpc.com/connect\tError\to$code\n" +
+	"connectrpc.com/connect\tError\tk$code\n" +
 	"github.com/twitchtv/twirp\ttwerr\tb&code\n" +
-	"cloud.google.com/go/pubsub\tErrPublishingPaused\tk!\n" +
+	"cloud.google.com/go/pubsub\tErrPublishingPaused\ti\"\n" +
 	"cloud.google.com/go/bigquery\tError\tb'Reason\n" +
 	"google.golang.org/api/googleapi\tError\tb'Errors[].Reason\tc!Code\n" +
-	"golang.org/x/oauth2\tRetrieveError\tb(ErrorCode\ts!\n" +
-	"cloud.google.com/go/auth\tError\tb(code\ts!\n" +
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity\tAuthenticationFailedError\ts!\n" +
+	"golang.org/x/oauth2\tRetrieveError\tb(ErrorCode\to!\n" +
+	"cloud.google.com/go/auth\tError\tb(code\to!\n" +
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity\tAuthenticationFailedError\to!\n" +
 	"github.com/go-git/go-git/plumbing\tUnexpectedError\tg!Err\n" +
-	"github.com/quic-go/quic-go/internal/qerr\tTransportError\tu)ErrorCode\n" +
-	"github.com/quic-go/quic-go/internal/qerr\tIdleTimeoutError HandshakeTimeoutError\ti!\n" +
-	"github.com/quic-go/quic-go/internal/qerr\tVersionNegotiationError\tk!\n" +
+	"github.com/quic-go/quic-go/internal/qerr\tTransportError\tq)ErrorCode\n" +
+	"github.com/quic-go/quic-go/internal/qerr\tIdleTimeoutError HandshakeTimeoutError\ti$\n" +
+	"github.com/quic-go/quic-go/internal/qerr\tVersionNegotiationError\ti\"\n" +
 	"github.com/quic-go/quic-go/http3\tError\tb*ErrorCode\n" +
 	"google.golang.org/genai\tAPIError\tc!Code\n" +
 	"github.com/hashicorp/consul/api\tStatusError\tc!Code\n" +
@@ -407,7 +407,7 @@ var ruleLines = "" +
 	"github.com/anthropics/anthropic-sdk-go/internal/apierror\tError\tb3errorType\n" +
 	"github.com/sashabaranov/go-openai\tAPIError\tb2Code\n" +
 	"github.com/minio/minio-go\tErrorResponse\tb4Code\n" +
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types\tTransactionCanceledException\ty4CancellationReasons[].Code\n" +
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types\tTransactionCanceledException\tu4CancellationReasons[].Code\n" +
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/internal/exported\tResponseError\tb5ErrorCode\n" +
 	"github.com/alibabacloud-go/tea/tea github.com/alibabacloud-go/tea/dara\tSDKError\tb6Code\n" +
 	"github.com/alibabacloud-go/darabonba-openapi/client\tAlibabaCloudError ClientError ServerError ThrottlingError\tb6Code\te!RetryAfter\n" +
@@ -418,17 +418,17 @@ var ruleLines = "" +
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport\tError\tb:Errors[].Code\n" +
 	"github.com/influxdata/influxdb-client-go/api/http\tError\td!RetryAfter\n" +
 	"k8s.io/apimachinery/pkg/api/errors\tStatusError\tb;ErrStatus.Reason\tc!ErrStatus.Code\td!ErrStatus.Details.RetryAfterSeconds\n" +
-	"golang.org/x/crypto/acme\tError\t{<ProblemType\n" +
-	"golang.org/x/crypto/acme\tAuthorizationError OrderError\tl!\n" +
-	"github.com/mholt/acmez/acme\tProblem\t{<Type\tc!Status\n" +
-	"github.com/go-acme/lego/acme\tProblemDetails NonceError AlreadyReplacedError RateLimitedError\t{<Type\n" +
+	"golang.org/x/crypto/acme\tError\tw<ProblemType\n" +
+	"golang.org/x/crypto/acme\tAuthorizationError OrderError\ti*\n" +
+	"github.com/mholt/acmez/acme\tProblem\tw<Type\tc!Status\n" +
+	"github.com/go-acme/lego/acme\tProblemDetails NonceError AlreadyReplacedError RateLimitedError\tw<Type\n" +
 	"github.com/prometheus/client_golang/api/prometheus/v1\tError\tb=Type\n" +
 	"github.com/btcsuite/btcd/btcjson\tRPCError\tb>Code\n" +
 	"github.com/docker/docker/client github.com/moby/moby/client\thttpError\tg!errdef\n" +
 	"github.com/containerd/errdefs/pkg/internal/cause\tErrUnexpectedStatus\tc!Status\n" +
-	"github.com/twmb/franz-go/pkg/kerr\tError\tq?Code\n" +
-	"github.com/confluentinc/confluent-kafka-go/kafka\tError\tp?code\n" +
-	"github.com/IBM/sarama github.com/Shopify/sarama github.com/segmentio/kafka-go\tKError Error\tq?.\n" +
+	"github.com/twmb/franz-go/pkg/kerr\tError\tm?Code\n" +
+	"github.com/confluentinc/confluent-kafka-go/kafka\tError\tl?code\n" +
+	"github.com/IBM/sarama github.com/Shopify/sarama github.com/segmentio/kafka-go\tKError Error\tm?.\n" +
 	"github.com/rabbitmq/amqp091-go github.com/streadway/amqp\tError\tb@Code\n" +
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported\tError\tbACode\n" +
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/internal/exported\tError\tbBCode\n" +
@@ -437,12 +437,12 @@ var ruleLines = "" +
 	"github.com/nsqio/go-nsq\tErrProtocol ErrIdentify\tbEReason\n" +
 	"github.com/eclipse/paho.golang/autopaho\tConnackError\tbFReasonCode\n" +
 	"github.com/Azure/go-amqp/internal/encoding\tError\tbGCondition\n" +
-	"github.com/gomodule/redigo/redis\tError\tr!\n" +
-	"github.com/redis/rueidis github.com/valkey-io/valkey-go\tRedisError ValkeyError\tr!\n" +
-	"github.com/microsoft/go-mssqldb github.com/denisenkom/go-mssqldb\tError\twHNumber\n" +
-	"github.com/go-sql-driver/mysql\tMySQLError\tvINumber\n" +
-	"github.com/mattn/go-sqlite3\tError\txJExtendedCode\txJCode\n" +
-	"modernc.org/sqlite\tError\txJcode\n" +
+	"github.com/gomodule/redigo/redis\tError\tn!\n" +
+	"github.com/redis/rueidis github.com/valkey-io/valkey-go\tRedisError ValkeyError\tn!\n" +
+	"github.com/microsoft/go-mssqldb github.com/denisenkom/go-mssqldb\tError\tsHNumber\n" +
+	"github.com/go-sql-driver/mysql\tMySQLError\trINumber\n" +
+	"github.com/mattn/go-sqlite3\tError\ttJExtendedCode\ttJCode\n" +
+	"modernc.org/sqlite\tError\ttJcode\n" +
 	"github.com/duckdb/duckdb-go github.com/marcboeker/go-duckdb\tError\tbKType\n" +
 	"github.com/sijms/go-ora/network\tOracleError\tbLErrCode\n" +
 	"github.com/snowflakedb/gosnowflake\tSnowflakeError\tbMNumber\tbNSQLState\n" +
@@ -453,7 +453,7 @@ var ruleLines = "" +
 	"github.com/ydb-platform/ydb-go-sdk/internal/xerrors\toperationError\tbRcode\n" +
 	"github.com/godror/godror\tOraErr\tbLcode\n" +
 	"github.com/SAP/go-hdb/driver/internal/protocol\tHdbError\tbSerrorCode\n" +
-	"github.com/jackc/pgx/pgconn github.com/jackc/pgconn\tConnectError connectError\tn!\n" +
+	"github.com/jackc/pgx/pgconn github.com/jackc/pgconn\tConnectError connectError\tj!\n" +
 	"github.com/gocql/gocql github.com/apache/cassandra-gocql-driver\t\tbTerrorFrame.code code\n" +
 	"github.com/ClickHouse/clickhouse-go/lib/proto github.com/ClickHouse/ch-go\tException\tbUCode\n" +
 	"github.com/trinodb/trino-go-client/trino\tErrTrino\tbVErrorCode\tbWErrorType\n" +
@@ -462,7 +462,7 @@ var ruleLines = "" +
 	"github.com/emersion/go-imap\tError\tbZCode\n" +
 	"github.com/emersion/go-smtp\tSMTPError\tbYCode\n" +
 	"github.com/jcmturner/gokrb5/messages\tKRBError\tb[ErrorCode\n" +
-	"github.com/jcmturner/gokrb5/krberror\tKrberror\tz[\tb\\RootCause\n" +
+	"github.com/jcmturner/gokrb5/krberror\tKrberror\tv[\tb\\RootCause\n" +
 	"github.com/hirochachacha/go-smb2 github.com/cloudsoda/go-smb2\tResponseError\tb]Code\n" +
 	"github.com/go-ldap/ldap\tError\tb^ResultCode\n" +
 	"net/http golang.org/x/net/http2\thttp2StreamError http2GoAwayError StreamError GoAwayError\tb_Code ErrCode\n" +
@@ -470,29 +470,31 @@ var ruleLines = "" +
 	"github.com/apache/thrift/lib/go/thrift\ttApplicationException\tbatype_\n" +
 	"golang.org/x/crypto/ssh\tdisconnectMsg\tbbReason\n" +
 	"golang.org/x/crypto/ssh\tOpenChannelError\tbcReason\n" +
-	"golang.org/x/crypto/ssh\tAlgorithmNegotiationError PassphraseMissingError\tk!\n" +
-	"golang.org/x/crypto/ssh/knownhosts\tKeyError RevokedError\tk!\n" +
+	"golang.org/x/crypto/ssh\tAlgorithmNegotiationError PassphraseMissingError\ti\"\n" +
+	"golang.org/x/crypto/ssh/knownhosts\tKeyError RevokedError\ti\"\n" +
 	"github.com/pkg/sftp\tStatusError\tbdCode\n" +
 	"github.com/gorilla/websocket github.com/coder/websocket nhooyr.io/websocket\tCloseError\tbeCode\n" +
-	"github.com/cenkalti/backoff\tPermanentError permanent\tm!\n" +
+	"github.com/cenkalti/backoff\tPermanentError permanent\ti2\n" +
 	"github.com/cenkalti/backoff\tRetryAfterError\th!\td!Duration\n" +
-	"github.com/avast/retry-go\tunrecoverableError\tm!\n" +
+	"github.com/avast/retry-go\tunrecoverableError\ti2\n" +
 	"crypto/tls\talert AlertError\tb).\n" +
-	"crypto/tls\tCertificateVerificationError RecordHeaderError\tk!\n" +
-	"crypto/x509\tUnknownAuthorityError HostnameError CertificateInvalidError\tk!\n" +
-	"encoding/json\tSyntaxError UnmarshalTypeError\tm!\n" +
-	"encoding/json\tInvalidUnmarshalError MarshalerError UnsupportedTypeError UnsupportedValueError\tk!\n" +
-	"encoding/xml\tSyntaxError UnmarshalError\tm!\n" +
-	"encoding/xml\tTagPathError UnsupportedTypeError\tk!\n" +
-	"internal/poll\terrNetClosing\tj!\n" +
-	"net\tAddrError ParseError InvalidAddrError UnknownNetworkError\tk!\n" +
-	"net/http\tMaxBytesError\tm!\n" +
-	"os/exec\tError\tk!\n" +
-	"strconv\tNumError\tm!\n" +
+	"crypto/tls\tCertificateVerificationError RecordHeaderError\ti\"\n" +
+	"crypto/x509\tUnknownAuthorityError HostnameError CertificateInvalidError\ti\"\n" +
+	"encoding/json\tSyntaxError\ti2\tx!\n" +
+	"encoding/json\tUnmarshalTypeError\ti2\n" +
+	"encoding/json\tInvalidUnmarshalError MarshalerError UnsupportedTypeError UnsupportedValueError\ti\"\n" +
+	"encoding/xml\tSyntaxError\ti2\tx!\n" +
+	"encoding/xml\tUnmarshalError\ti2\n" +
+	"encoding/xml\tTagPathError UnsupportedTypeError\ti\"\n" +
+	"internal/poll\terrNetClosing\ti#\n" +
+	"net\tAddrError ParseError InvalidAddrError UnknownNetworkError\ti\"\n" +
+	"net/http\tMaxBytesError\ti2\n" +
+	"os/exec\tError\ti\"\n" +
+	"strconv\tNumError\ti2\n" +
 	""
 
 // textsPlaces has a bit for each place of a text.
-const textsPlaces = "\x00\b\x00\x00\x00@\n\x18\x00\x04\a\x00\x00\x00\x00\x00 \x00\x00\x04\x01\x00\x04\x00\x00\x80@\x00\b$\x00\x00\b\x00\x00@\x00\x80B\x00H\x80\x00\x00\x00\x94 \x00\x10\x00\x04\x00\x04\b\x00@\x00\x80\x00\x01\x00\x02\x00(\x00 \x00\x04\x00\x01\x80\x04 \x02 \x80\x80\x80@\x00\x80\x00\x84\x00\x00\f\x80,\x00\t\n \x01\x02\x00\x00\x00\b\x10\x00\x00\b@\x00\x00\x84\x00\x00\f\x00\x02\x80\x00\x80\x00\x04\xd0\b@ \x02\x00\x00\x80\x01\x14\x00\x00\x06\x00\x80\x00\x00@\x00 \x00\x01\x00\x04\x00\x01\x00\x00\x00\x00\x00\b\x00\x01\x00\x00@@\x00\x00\x82\x00 \x02B\x00 \x11\x00@\x10\x00\x01\x02\x00\x00\x00\x00H\x11\x00@\x00\x00\x00\x00\x00\x14\x03\x00#\x00\x06\x00\x00\x00  \x01\b\x00\x01\b\x00H\x00\x00\x02&\x00\x00 \x00\x02\x00\x10\x14\x01\x008\x00\b\x02\xa0\x00\x00\x00\x00@\x04A\x04\x00\x01\x02\x01\x00\x00\x18\x00\x00\x02\x01\x00\x00\x10 @\xa0\x00\x10\x02\x00\x00\x00\x00\x00\x00@\x01"
+const textsPlaces = "\x00\b\x00\x00\x00@\n\x18\x00\x04\a\x00\x00\x00\x00\x00 \x00@\x04\x01\x00\x04\x00\x00\x80@\x00\b$\x00\x00\b\x00\x00@\x00\x80B\x00H\x80\x00\x00\x00\x94 \x00\x10\x00\x04\x00\x04\b\x00\xc0\x00\x80\x00\x01\x00\x02\x00(\x00 \x00\x04\x00\x01\x80\x04 \x02 \x80\x80\x80@\x00\x80\x00\x84\x00\x00\f\x80,\x00\t\n \x01\x02\x00\x00\x00\b\x10\x00\x00\b@\x00\x00\x84\x00\x00\f\x00\x02\x80\x00\x80\x00\x04\xd0\b@ \x02\x00\x00\x80\x01\x14\x00\x00\x06\x00\x80\x00\x00@\x00 \x00\x01\x00\x04\x00\x01\x00\x00\x00\x00\x00\n\x00\x03\x00\x00@@\x00\x00\x82\x00 \x02B\x00 \x11\x00@\x10\x00\t\x02\x00\x00\x00\x00H\x11\x00@\x00\x00\x00\x00\x00\x14\x03\x00#\x00\x06\x00\x00\x00  \x01\b\x00\x01\b\x00H\x00\x00\x02&\x00\x00 \x00\x02\x00\x10\x14\x01\x008\x00\b\x02\xa0\x00\x00\x00\x00@\x04A\x04\x00\x01\x02\x01\x00\x00\x1c\x00\x00\x02\x01\x00\x00\x10 @\xa0\x00\x10\x02\x00\x00\x00\x00\x00\x00@\x01"
 
 // tableOf returns the table of a vendor, or nil. No program links it.
 func tableOf(vendor string) *table {

@@ -13,11 +13,7 @@ const (
 	inHeader                   // an http.Header
 	inError                    // an error that says it all
 	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
-	timeout                    // nowhere: each error of the type is a timeout
-	passing                    // nowhere: each error of the type is transient
-	never                      // nowhere: each error of the type is permanent
-	renewed                    // nowhere: likewise, and a new session mends it
-	blamed                     // nowhere: likewise, and the content of the call is to blame
+	always                     // nowhere: each error of the type means the same
 	connecting                 // nowhere: the error of a connection that did not come about
 
 	// The next need more than a code.
@@ -34,6 +30,7 @@ const (
 	inDynamoDB   // reasons of a transaction that was canceled
 	inKerberos   // nowhere: the text has a code
 	inURN        // the code is behind the last colon
+	inSyntax     // nowhere: the text says whether the input has ended too early
 
 	inWords // a code in words of a type that has no rule
 )
@@ -44,12 +41,13 @@ const (
 // means something counts.
 type rule struct {
 	kind  kind
-	table *table
 	path  string // of what kind judges
+	table *table
+	facts Facts // always
 }
 
 // rulesFor returns the rules for a type, from ruleLines. They are those of oracle/types.txt, each kind as a letter, and
-// each table as a character. A type may have several: of codes the first that means something counts. What
+// its table, or its facts, as a character. A type may have several: of codes the first that means something counts. What
 // a rule does not say is read from its errors as from those of any other type.
 func rulesFor(pkg, name string) (found []rule) {
 	pkg = withoutVersions(pkg)
@@ -63,7 +61,13 @@ func rulesFor(pkg, name string) (found []rule) {
 		for line != "" {
 			var r string
 			r, line, _ = strings.Cut(line, "\t")
-			found = append(found, rule{kind(r[0] - 'a'), tables[r[1]-'!'], r[2:]})
+			to := rule{kind: kind(r[0] - 'a'), path: r[2:]}
+			if n := r[1] - '!'; to.kind == always {
+				to.facts = Facts(n)
+			} else {
+				to.table = tables[n]
+			}
+			found = append(found, to)
 		}
 	}
 	return found

@@ -96,7 +96,11 @@ func writeRules(b *bytes.Buffer, vendors []string) error {
 				named = append(named, r.Table)
 				fmt.Fprintf(b, ", &%sCodes", r.Table)
 			}
-			fmt.Fprintf(&lines, "\t%c%c%s", 'a'+slices.Index(oracle.Kinds, r.Kind), '!'+slices.Index(named, r.Table), r.Path)
+			what := slices.Index(named, r.Table)
+			if r.Kind == "always" {
+				what = int(encode(r.Facts))
+			}
+			fmt.Fprintf(&lines, "\t%c%c%s", 'a'+slices.Index(oracle.Kinds, r.Kind), '!'+what, r.Path)
 		}
 		lines.WriteString("\n")
 	}

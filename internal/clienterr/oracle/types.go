@@ -16,12 +16,15 @@ type Type struct {
 	Rules           []Rule
 }
 
-// A Rule is one of a type: see package clienterr.
-type Rule struct{ Kind, Table, Path string }
+// A Rule is one of a type: see package clienterr. That of the kind always has Facts instead of a Table.
+type Rule struct {
+	Kind, Table, Path string
+	Facts             Facts
+}
 
 // Kinds are those of rules, in the order of their numbers in package clienterr, in which 0 is none.
 var Kinds = []string{
-	"", "code", "status", "seconds", "millis", "header", "error", "tooMany", "timeout", "passing", "never", "renewed", "blamed", "connecting", "connect", "librdkafka", "kafka", "redis", "token", "facts", "quic", "mysql", "mssql", "sqlite", "dynamodb", "kerberos", "urn",
+	"", "code", "status", "seconds", "millis", "header", "error", "tooMany", "always", "connecting", "connect", "librdkafka", "kafka", "redis", "token", "facts", "quic", "mysql", "mssql", "sqlite", "dynamodb", "kerberos", "urn", "syntax",
 }
 
 // Types returns what types.txt has.
@@ -42,7 +45,15 @@ func Types() (all []Type, err error) {
 			if kind == "" || !slices.Contains(Kinds, kind) {
 				return nil, fmt.Errorf("types.txt: %q has the kind %q", line, kind)
 			}
-			t.Rules = append(t.Rules, Rule{kind, table, path})
+			rule := Rule{Kind: kind, Path: path}
+			if kind == "always" {
+				if rule.Facts, err = (Row{Verdict: "unknown", Given: table}).Facts(); err != nil {
+					return nil, fmt.Errorf("types.txt: %q: %w", line, err)
+				}
+			} else {
+				rule.Table = table
+			}
+			t.Rules = append(t.Rules, rule)
 		}
 		all = append(all, t)
 	}
