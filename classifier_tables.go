@@ -74,8 +74,10 @@ func factsOfSentinel(err error) facts {
 var shownIs = func() []known {
 	all := append(slices.Clone(sentinels),
 		known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
-	for _, n := range sysno.Asked {
-		all = append(all, known{n.Number, Class(n.Class)})
+	for _, k := range sysno.Asked {
+		for _, number := range k.Numbers {
+			all = append(all, known{number, Class(k.Class)})
+		}
 	}
 	return all
 }()

@@ -4,14 +4,15 @@ package sysno
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/goretry/retry/internal/clienterr"
 )
 
-// Known is a number and its class.
+// Known are numbers of one class.
 type Known struct {
-	Number Number
-	Class  clienterr.Class
+	Class   clienterr.Class
+	Numbers []Number
 }
 
 // Class returns the class of a number, by its list or else by its method Is, which knows the
@@ -19,9 +20,9 @@ type Known struct {
 func Class(n Number) clienterr.Class { return classIn(all, n) }
 
 func classIn(all []Known, n Number) clienterr.Class {
-	for _, k := range all {
-		if k.Number == n {
-			return k.Class
+	for i := range all {
+		if slices.Contains(all[i].Numbers, n) {
+			return all[i].Class
 		}
 	}
 	for _, target := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, errors.ErrUnsupported} {

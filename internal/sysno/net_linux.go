@@ -8,5 +8,5 @@ import (
 
 // Other systems have no names for these.
 func init() {
-	all = append(all, Known{syscall.ENONET, clienterr.Transient}, Known{syscall.ECOMM, clienterr.Transient})
+	all = append(all, Known{clienterr.Transient, []Number{syscall.ENONET, syscall.ECOMM}})
 }

@@ -32,10 +32,12 @@ func TestWindowsSocketErrors(t *testing.T) {
 func TestNumbersAreListedOnce(t *testing.T) {
 	seen := map[Number]bool{}
 	for _, k := range all {
-		if seen[k.Number] {
-			t.Errorf("%d, %v, stands twice", k.Number, k.Number)
+		for _, n := range k.Numbers {
+			if seen[n] {
+				t.Errorf("%d, %v, stands twice", n, n)
+			}
+			seen[n] = true
 		}
-		seen[k.Number] = true
 	}
 }
 

@@ -14,55 +14,23 @@ import (
 type Number = syscall.Errno
 
 var posix = []Known{
-	{syscall.ECONNREFUSED, clienterr.Unprocessed},
-	{syscall.ENETUNREACH, clienterr.Unprocessed},
-	{syscall.EHOSTUNREACH, clienterr.Unprocessed},
-	{hostDown, clienterr.Unprocessed},
-	{syscall.ENETDOWN, clienterr.Unprocessed},
-	{syscall.EADDRNOTAVAIL, clienterr.Unprocessed},
-	{syscall.ECONNRESET, clienterr.Transient},
-	{syscall.EPIPE, clienterr.Transient},
-	{syscall.ECONNABORTED, clienterr.Transient},
-	{syscall.ETIMEDOUT, clienterr.TimedOut},
-	{syscall.EAGAIN, clienterr.Transient},
-	{syscall.EINTR, clienterr.Transient},
-	{syscall.EMFILE, clienterr.Throttled},
-	{syscall.ENFILE, clienterr.Throttled},
-	{syscall.ENOBUFS, clienterr.Throttled},
-	{syscall.ENOMEM, clienterr.Throttled},
-	{syscall.EACCES, clienterr.Permanent},
-	{syscall.EPERM, clienterr.Permanent},
-	{syscall.EINVAL, clienterr.Permanent},
-	{syscall.EAFNOSUPPORT, clienterr.Permanent},
-	{syscall.EPROTOTYPE, clienterr.Permanent},
-	{syscall.EMSGSIZE, clienterr.Permanent},
-	{syscall.ENOSYS, clienterr.Permanent},
-	{syscall.ENOTSUP, clienterr.Permanent}, // errors.ErrUnsupported is it, but not on wasip1
+	{clienterr.Unprocessed, []Number{syscall.ECONNREFUSED, syscall.ENETUNREACH, syscall.EHOSTUNREACH, hostDown, syscall.ENETDOWN, syscall.EADDRNOTAVAIL}},
+	{clienterr.Transient, []Number{syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED}},
+	{clienterr.TimedOut, []Number{syscall.ETIMEDOUT}},
+	{clienterr.Transient, []Number{syscall.EAGAIN, syscall.EINTR}},
+	{clienterr.Throttled, []Number{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}},
+	{clienterr.Permanent, []Number{syscall.EACCES, syscall.EPERM, syscall.EINVAL, syscall.EAFNOSUPPORT, syscall.EPROTOTYPE, syscall.EMSGSIZE, syscall.ENOSYS,
+		syscall.ENOTSUP}}, // errors.ErrUnsupported is it, but not on wasip1
 }
 
 // others are those which an error is not asked for by its method Is: there are too many.
 var others = []Known{
-	{syscall.EBUSY, clienterr.Transient},
-	{syscall.EDEADLK, clienterr.Transient},
-	{syscall.EADDRINUSE, clienterr.Transient}, // of the process before
-	{syscall.ENETRESET, clienterr.Transient},
-	{syscall.ENOTCONN, clienterr.Transient}, // the peer has closed
-	{syscall.ENOSPC, clienterr.Throttled},
-	{syscall.ENOLCK, clienterr.Throttled},
-	{syscall.EFAULT, clienterr.Permanent},
-	{syscall.ENODEV, clienterr.Permanent},
-	{syscall.ENOTDIR, clienterr.Permanent},
-	{syscall.EISDIR, clienterr.Permanent},
-	{syscall.EFBIG, clienterr.Permanent},
-	{syscall.EROFS, clienterr.Permanent},
-	{syscall.ENAMETOOLONG, clienterr.Permanent},
-	{syscall.ELOOP, clienterr.Permanent},
-	{syscall.EOVERFLOW, clienterr.Permanent},
-	{syscall.EPROTONOSUPPORT, clienterr.Permanent},
-	{syscall.EDQUOT, clienterr.Permanent},
-	{syscall.ENOTSOCK, clienterr.Permanent},
-	{syscall.EDESTADDRREQ, clienterr.Permanent},
-	{syscall.ENOPROTOOPT, clienterr.Permanent},
+	{clienterr.Transient, []Number{syscall.EBUSY, syscall.EDEADLK,
+		syscall.EADDRINUSE,                    // of the process before
+		syscall.ENETRESET, syscall.ENOTCONN}}, // the peer has closed
+	{clienterr.Throttled, []Number{syscall.ENOSPC, syscall.ENOLCK}},
+	{clienterr.Permanent, []Number{syscall.EFAULT, syscall.ENODEV, syscall.ENOTDIR, syscall.EISDIR, syscall.EFBIG, syscall.EROFS, syscall.ENAMETOOLONG, syscall.ELOOP,
+		syscall.EOVERFLOW, syscall.EPROTONOSUPPORT, syscall.EDQUOT, syscall.ENOTSOCK, syscall.EDESTADDRREQ, syscall.ENOPROTOOPT}},
 }
 
 // Passing are Permanent, but for a failed connect.
@@ -71,24 +39,11 @@ var Passing = []Number{syscall.ENOENT, syscall.EPERM}
 // winsock are the numbers of Windows Sockets. On Windows the names above have invented
 // numbers, which no call returns.
 var winsock = []Known{
-	{10004, clienterr.Transient},   // WSAEINTR
-	{10013, clienterr.Permanent},   // WSAEACCES
-	{10022, clienterr.Permanent},   // WSAEINVAL
-	{10024, clienterr.Throttled},   // WSAEMFILE
-	{10035, clienterr.Transient},   // WSAEWOULDBLOCK
-	{10040, clienterr.Permanent},   // WSAEMSGSIZE
-	{10041, clienterr.Permanent},   // WSAEPROTOTYPE
-	{10047, clienterr.Permanent},   // WSAEAFNOSUPPORT
-	{10049, clienterr.Unprocessed}, // WSAEADDRNOTAVAIL
-	{10050, clienterr.Unprocessed}, // WSAENETDOWN
-	{10051, clienterr.Unprocessed}, // WSAENETUNREACH
-	{10053, clienterr.Transient},   // WSAECONNABORTED
-	{10054, clienterr.Transient},   // WSAECONNRESET
-	{10055, clienterr.Throttled},   // WSAENOBUFS
-	{10060, clienterr.TimedOut},    // WSAETIMEDOUT
-	{10061, clienterr.Unprocessed}, // WSAECONNREFUSED
-	{10064, clienterr.Unprocessed}, // WSAEHOSTDOWN
-	{10065, clienterr.Unprocessed}, // WSAEHOSTUNREACH
+	{clienterr.Transient, []Number{10004, 10035, 10053, 10054}},                 // interrupted, would block, aborted, reset
+	{clienterr.Permanent, []Number{10013, 10022, 10040, 10041, 10047}},          // access, argument, size, type, family
+	{clienterr.Throttled, []Number{10024, 10055}},                               // sockets, buffers
+	{clienterr.Unprocessed, []Number{10049, 10050, 10051, 10061, 10064, 10065}}, // no address, network down, unreachable, refused, host down, unreachable
+	{clienterr.TimedOut, []Number{10060}},
 }
 
 // Asked are the numbers of this system that an error is asked for by its method Is.

@@ -15,13 +15,10 @@ var Passing []Number
 
 // Asked are the errors of this system.
 var Asked = []Known{
-	{syscall.ETIMEDOUT.(Number), clienterr.TimedOut},
-	{syscall.EINTR.(Number), clienterr.Transient},
-	{syscall.EMFILE.(Number), clienterr.Throttled},
-	{syscall.EACCES.(Number), clienterr.Permanent},
-	{syscall.EPERM.(Number), clienterr.Permanent},
-	{syscall.EINVAL.(Number), clienterr.Permanent},
-	{syscall.EAFNOSUPPORT.(Number), clienterr.Permanent},
+	{clienterr.TimedOut, []Number{syscall.ETIMEDOUT.(Number)}},
+	{clienterr.Transient, []Number{syscall.EINTR.(Number)}},
+	{clienterr.Throttled, []Number{syscall.EMFILE.(Number)}},
+	{clienterr.Permanent, []Number{syscall.EACCES.(Number), syscall.EPERM.(Number), syscall.EINVAL.(Number), syscall.EAFNOSUPPORT.(Number)}},
 }
 
 var all = Asked

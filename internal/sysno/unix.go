@@ -10,7 +10,7 @@ import (
 
 // WASI and JavaScript have no names for these.
 func init() {
-	all = append(all, Known{syscall.ETXTBSY, clienterr.Transient}, Known{syscall.EUSERS, clienterr.Throttled})
+	all = append(all, Known{clienterr.Transient, []Number{syscall.ETXTBSY}}, Known{clienterr.Throttled, []Number{syscall.EUSERS}})
 }
 
 const hostDown = syscall.EHOSTDOWN
