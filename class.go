@@ -4,6 +4,7 @@ package retry
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"reflect"
 	"slices"
@@ -74,6 +75,8 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 		return opinion{facts: facts(sysno.Class(e))}, at, nil
 	}
 	switch neterr.Of(err) {
+	case neterr.Wrapped: // the first one that was met
+		return opinion{}, at, errors.Unwrap(err)
 	case neterr.URL:
 		return opinion{facts: j.url(err, at|system)}, at, nil
 	case neterr.Op:

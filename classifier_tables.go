@@ -23,15 +23,12 @@ import (
 
 // What single errors mean. The visitors of their trees are in finding.go and class.go.
 
-// errorString is the type of the errors that errors.New returns, which is that of most
-// errors. The known ones are sentinels.
-var errorString = reflect.TypeOf(io.EOF)
-
 type known struct {
 	err   error
 	class Class
 }
 
+// sentinels are the known errors that errors.New has returned.
 var sentinels = []known{
 	{ErrRejected, Transient},
 	{io.ErrUnexpectedEOF, Transient},

@@ -352,6 +352,7 @@ func (m *mark) ErrorType() (name string) {
 	}) && name != "" {
 		return name
 	}
+	neterr.Of(m.err) // meets it
 	t := reflect.TypeOf(unwrapped(m.err))
 	if t.Name() != "" {
 		return t.PkgPath() + "." + t.Name()
@@ -359,9 +360,13 @@ func (m *mark) ErrorType() (name string) {
 	return t.String()
 }
 
-// unwrapped returns err without what fmt.Errorf has put around it for one %w, which says nothing itself.
+// errorString is the type of the errors that errors.New returns, which is that of most errors.
+var errorString = reflect.TypeOf(ErrRejected)
+
+// unwrapped returns err without what fmt.Errorf has put around it for one %w, which says nothing itself. It may
+// miss the first such error of all that neterr.Of has not met yet.
 func unwrapped(err error) error {
-	for neterr.Of(err) == neterr.Wrapped {
+	for neterr.Wraps(err) {
 		inner := errors.Unwrap(err)
 		if inner == nil {
 			break

@@ -34,10 +34,10 @@ type Type struct {
 	Names    bool // it names the service of AWS that an error within it comes from: see Service
 	Alone    bool // its errors hold no others: see errtree.Alone
 
-	kind     kind    // tooMany, inSyntax, inRedis, inToken or inDynamoDB
-	methods  []uint8 // of methods, that are called
-	database bool    // its errors are a database's
-	facts    Facts   // by its name, or that of a method that is not called
+	kind     kind                                // tooMany, inSyntax, inRedis, inToken or inDynamoDB
+	methods  []func(error) (f Facts, status int) // that are called
+	database bool                                // its errors are a database's
+	facts    Facts                               // by its name, or that of a method that is not called
 
 	codes        []coded
 	inner, reset path
@@ -130,8 +130,8 @@ func (k *Type) ask(err error) (f Facts, status int) {
 	if k.kind == inRedis {
 		return redisText(err.Error()), 0
 	}
-	for _, m := range k.methods {
-		if f, status = methods[m].ask(err); f != 0 || status != 0 {
+	for _, ask := range k.methods {
+		if f, status = ask(err); f != 0 || status != 0 {
 			break
 		}
 	}

@@ -15,9 +15,9 @@ func resolve(t reflect.Type, rules []rule) *Type {
 	if t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
 		k.kind = inRedis
 	}
-	for i := range methods {
-		if implements(t, methods[i].target()) {
-			k.methods = append(k.methods, uint8(i))
+	for _, m := range methods {
+		if implements(t, m.target()) {
+			k.methods = append(k.methods, m.ask)
 		}
 	}
 	for _, m := range markers {
