@@ -395,6 +395,9 @@ func (p path) of(v reflect.Value) reflect.Value {
 	return v
 }
 
+// then returns the path that goes on from p.
+func (p path) then(more ...int) path { return append(p[:len(p):len(p)], more...) }
+
 // value returns what v points to or contains, the invalid Value for nil.
 func value(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {

@@ -2,7 +2,6 @@ package clienterr
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -184,7 +183,7 @@ func (k *Type) findFields(t reflect.Type) {
 			continue
 		}
 		for i := range s.of.NumField() {
-			f, at := s.of.Field(i), append(slices.Clone(s.at), i)
+			f, at := s.of.Field(i), s.at.then(i)
 			part := k.open && k.findOpen(&f, at, s.in)
 			if of := pointed(f.Type); len(at) < deepest && (f.Anonymous || part && !s.in) && !standard(of.PkgPath()) {
 				queue = append(queue, structure{of, at, s.in || !f.Anonymous})
@@ -192,24 +191,23 @@ func (k *Type) findFields(t reflect.Type) {
 			if s.in {
 				continue
 			}
-			to, unit := (*[]path)(nil), waitUnit(&f)
-			switch way, response := toResponse(f.Type); {
-			case response != nil:
-				to, at = &statuses, append(at, way...)
-				headers = append(headers, append(slices.Clone(at), follow(response, "Header")...))
-				at = append(at, follow(response, "StatusCode")...)
+			if way, response := toResponse(f.Type); response != nil {
+				to := at.then(way...)
+				statuses = append(statuses, to.then(follow(response, "StatusCode")...))
+				headers = append(headers, to.then(follow(response, "Header")...))
+				continue
+			}
+			unit := waitUnit(&f)
+			switch {
 			case !f.IsExported():
 			case isStatus(&f, t):
-				to = &k.status
+				k.status = append(k.status, at)
 			case isHeader(f.Name, f.Type):
-				to = &k.header
+				k.header = append(k.header, at)
 			case f.Name == "Code" && reflect.Int <= f.Type.Kind() && f.Type.Kind() <= reflect.Int64: // of an error object of JSON-RPC, by its numbers
 				k.codes = append(k.codes, coded{kind: inCode, path: at, table: &rpcobjectCodes})
 			case unit != 0:
 				k.after = append(k.after, wait{at, unit})
-			}
-			if to != nil {
-				*to = append(*to, at)
 			}
 		}
 	}
