@@ -10,6 +10,9 @@
 //
 // It looks at single errors. Package retry walks their trees, and decides which rule
 // goes first.
+//
+// Of returns how to read the errors of a type, which resolve has found out once, from the rules
+// for it, its methods, and its fields. Read reads one error so.
 package clienterr
 
 //go:generate go run ./gen

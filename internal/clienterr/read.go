@@ -339,11 +339,6 @@ func (k *Type) headerOf(v reflect.Value) hint.Header {
 	return nil
 }
 
-// isNil reports whether v is a nil pointer or interface.
-func isNil(v reflect.Value) bool {
-	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil()
-}
-
 // readHeader reads how long the server asks to wait, and headers that overrule the
 // status.
 func (k *Type) readHeader(a *Answer, v reflect.Value) {
@@ -374,46 +369,6 @@ func untilTime(v reflect.Value) time.Duration {
 	return max(time.Until(at), 0)
 }
 
-// A path leads to a field of a struct, through structs and pointers to them. A nil
-// one leads nowhere, an empty one to the value itself.
-type path []int
-
-// of returns the invalid Value if a pointer on the way is nil.
-func (p path) of(v reflect.Value) reflect.Value {
-	if p == nil {
-		return reflect.Value{}
-	}
-	for _, i := range p {
-		if v.Kind() == reflect.Pointer {
-			v = v.Elem()
-		}
-		if !v.IsValid() {
-			return v
-		}
-		v = v.Field(i)
-	}
-	return v
-}
-
-// then returns the path that goes on from p.
-func (p path) then(more ...int) path { return append(p[:len(p):len(p)], more...) }
-
-// value returns what v points to or contains, the invalid Value for nil.
-func value(v reflect.Value) reflect.Value {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	return v
-}
-
-// errorText returns the text of v's error, or "" if it came from a field that is not exported.
-func errorText(v reflect.Value) string {
-	if !v.CanInterface() {
-		return ""
-	}
-	return v.Interface().(error).Error()
-}
-
 // kerberosCode returns the code in the text of an error of gokrb5, whose errors of a KDC have no
 // other trace in what its client returns, or -1.
 func kerberosCode(text string) int64 {
@@ -436,41 +391,3 @@ func cut(v reflect.Value) bool {
 	text := errorText(v)
 	return strings.Contains(text, ": unexpected EOF") || text == "unexpected end of JSON input" || strings.HasPrefix(text, "invalid character ' ' ")
 }
-
-// number returns 0 for what is no integer, and the greatest int64 for what is larger.
-func number(v reflect.Value) int64 {
-	switch {
-	case v.CanInt():
-		return v.Int()
-	case v.CanUint():
-		return int64(min(v.Uint(), 1<<63-1))
-	}
-	return 0
-}
-
-// text returns "" for what is neither a string nor five bytes.
-func text(v reflect.Value) string {
-	switch {
-	case v.Kind() == reflect.String:
-		return v.String()
-	case (v.Kind() == reflect.Array || v.Kind() == reflect.Slice) && v.Type().Elem().Kind() == reflect.Uint8 && v.Len() == 5:
-		var b [5]byte // a SQLSTATE
-		for i := range b {
-			b[i] = byte(v.Index(i).Uint())
-		}
-		return string(b[:])
-	}
-	return ""
-}
-
-// nameOf returns the text of v, or the name that a number has.
-func nameOf(v reflect.Value) string {
-	if v.CanInterface() && v.Kind() != reflect.String {
-		if s, ok := v.Interface().(interface{ String() string }); ok {
-			return s.String()
-		}
-	}
-	return text(v)
-}
-
-func isTrue(v reflect.Value) bool { return v.Kind() == reflect.Bool && v.Bool() }

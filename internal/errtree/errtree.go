@@ -36,7 +36,7 @@ func Below(err error) (one error, joined []error) {
 // Kubernetes. A nil error is a part that succeeded, which proves that something happened.
 func listed(err error) (errs []error) {
 	v := reflect.ValueOf(err)
-	if v.Kind() != reflect.Slice || !v.Type().Elem().Implements(reflect.TypeFor[error]()) {
+	if !isList(v.Type()) {
 		return nil
 	}
 	errs = make([]error, v.Len())
@@ -48,6 +48,10 @@ func listed(err error) (errs []error) {
 	return errs
 }
 
+func isList(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Implements(reflect.TypeFor[error]())
+}
+
 var errSucceeded = errors.New("a part succeeded")
 
 type (
@@ -57,12 +61,11 @@ type (
 
 // Alone reports whether no error of type t leads to another one.
 func Alone(t reflect.Type) bool {
-	list := t.Kind() == reflect.Slice && t.Elem().Implements(reflect.TypeFor[error]())
 	methods := []reflect.Type{
 		reflect.TypeFor[interface{ Unwrap() error }](), reflect.TypeFor[interface{ Unwrap() []error }](),
 		reflect.TypeFor[asMethod](), reflect.TypeFor[isMethod](),
 	}
-	return !list && !slices.ContainsFunc(methods, t.Implements)
+	return !isList(t) && !slices.ContainsFunc(methods, t.Implements)
 }
 
 // As returns what err's own method As finds, without a look at what err wraps. So a
