@@ -493,6 +493,17 @@ func (action) Error() string { return "action" }
 func (long) Error() string   { return "long" }
 func (count) Error() string  { return "count" }
 
+// leaves has a value of each kind that is compared by itself, beside one that is not.
+type leaves struct {
+	err error
+	u   uint8
+	f   float64
+	b   bool
+	c   complex64
+}
+
+func (leaves) Error() string { return "leaves" }
+
 // A method As may return a copy of what Unwrap returns.
 func TestLookComparesValues(t *testing.T) {
 	a, b := leaf("a"), leaf("b")
@@ -509,6 +520,11 @@ func TestLookComparesValues(t *testing.T) {
 		"a pointer":                    {&holds{}, &holds{}, false},
 		"equal structs":                {holds{a, 1}, holds{a, 1}, true},
 		"structs, not equal":           {holds{a, 1}, holds{a, 2}, false},
+		"equal leaves":                 {leaves{a, 1, 1, true, 1}, leaves{a, 1, 1, true, 1}, true},
+		"another uint":                 {leaves{u: 1}, leaves{}, false},
+		"another float":                {leaves{f: 1}, leaves{}, false},
+		"another bool":                 {leaves{b: true}, leaves{}, false},
+		"another complex":              {leaves{c: 1}, leaves{}, false},
 		"structs with other errors":    {holds{a, 1}, holds{b, 1}, false},
 		"structs without errors":       {holds{}, holds{}, true},
 		"a struct without an error":    {holds{}, holds{a, 0}, false},

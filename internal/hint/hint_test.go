@@ -231,7 +231,7 @@ func FuzzDuration(f *testing.F) {
 }
 
 func TestDurations(t *testing.T) {
-	for s, want := range map[string]time.Duration{"1.5m": 90 * time.Second, "2us": 2000, "1h1h": 2 * time.Hour, "315576000000s": Longest, "999999999h": Longest, "5000000h": Longest} {
+	for s, want := range map[string]time.Duration{"1.5m": 90 * time.Second, "2us": 2000, "9223372036854775801ns": 9223372036854775801, "1h1h": 2 * time.Hour, "315576000000s": Longest, "999999999h": Longest, "5000000h": Longest} {
 		if got, ok := parseDuration(s); got != want || !ok {
 			t.Errorf("parseDuration(%q) = %v, %v, want %v", s, got, ok, want)
 		}

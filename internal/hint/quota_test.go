@@ -21,6 +21,7 @@ func TestQuotas(t *testing.T) {
 		{"another unit", []string{"RateLimit-Policy", `"size";q=100;qu="content-bytes";w=60`, "RateLimit", `"size";r=50;t=30`}, hint.Quota{}},
 		{"a partition", []string{"RateLimit-Policy", `"a";q=100;w=60;pk=:sdf=:`, "RateLimit", `"a";r=50;t=30`}, hint.Quota{}},
 		{"a name like a policy", []string{"RateLimit-Policy", `"a;q=1,b";q=100;w=60`, "RateLimit", `"a;r=1,b";r=50;t=30`}, hint.Quota{Limit: 100, Remaining: 50, Per: time.Minute}},
+		{"a name with quotes", []string{"RateLimit-Policy", `"a\"q;q=1,\\";q=100;w=60`, "RateLimit", `"a\"q;r=1,\\";r=50;t=30`}, hint.Quota{Limit: 100, Remaining: 50, Per: time.Minute}},
 		{"no window", []string{"RateLimit-Policy", `"a";q=100`, "RateLimit", `"a";r=50;t=30`}, hint.Quota{}},
 		{"a window of nothing", []string{"RateLimit-Policy", `"a";q=100;w=0`, "RateLimit", `"a";r=50;t=30`}, hint.Quota{}},
 		{"nothing known to remain", []string{"RateLimit-Policy", `"a";q=100;w=60`}, hint.Quota{}},
