@@ -62,6 +62,22 @@ func TestForget(t *testing.T) {
 	if got := rulesFor("github.com/snowflakedb/gosnowflake", "SnowflakeError"); len(got) != len(before) || snowflakeCodes.number(390100).Class() != Permanent {
 		t.Errorf("a vendor that is known again has the rules %v", got)
 	}
+	all, err := oracle.Types()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, forgotten := range all {
+		if forgotten.Rules[0].Table == "" {
+			continue
+		}
+		restore := Forget(forgotten.Rules[0].Table)
+		for _, other := range all { // without a table
+			if pkg, name := other.Packages[0], other.Names[0]; other.Rules[0].Kind == "always" && rulesFor(pkg, name) == nil {
+				t.Errorf("with %v, %s.%s is forgotten", forgotten.Rules[0].Table, pkg, name)
+			}
+		}
+		restore()
+	}
 }
 
 func FuzzUnlisted(f *testing.F) {
