@@ -10,8 +10,14 @@ import (
 
 // resolve finds out how to read errors of type t, for which there are these rules.
 func resolve(t reflect.Type, rules []rule) *Type {
-	k := &Type{Alone: errtree.Alone(t), Names: t.Implements(reflect.TypeFor[operation]()), database: t.Implements(reflect.TypeFor[sqlStater]()) || t.Implements(reflect.TypeFor[fielder]())}
-	if t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
+	k := &Type{
+		Alone:    errtree.Alone(t),
+		Names:    implements(t, (*operation)(nil)),
+		database: implements(t, (*sqlStater)(nil)) || implements(t, (*fielder)(nil)),
+		open:     len(rules) == 0 && isOpen(t),
+		passes:   implements(t, (*temporary)(nil)),
+	}
+	if implements(t, (*interface{ RedisError() })(nil)) {
 		k.kind = inRedis
 	}
 	for _, m := range methods {
@@ -24,8 +30,6 @@ func resolve(t reflect.Type, rules []rule) *Type {
 			k.facts = m.facts
 		}
 	}
-	k.open = len(rules) == 0 && isOpen(t)
-	k.passes = t.Implements(reflect.TypeFor[temporary]())
 	k.findFields(t)
 	k.besides = k.words != nil || k.again != nil || k.passes
 	for _, r := range rules {
@@ -37,7 +41,7 @@ func resolve(t reflect.Type, rules []rule) *Type {
 	return k
 }
 
-// implements reports whether t has the methods of the interface that target points to.
+// implements reports whether t has the methods of the interface that target, which may be nil, points to.
 func implements(t reflect.Type, target any) bool { return t.Implements(reflect.TypeOf(target).Elem()) }
 
 // also are the fields that a kind needs beside that of the code.
@@ -161,7 +165,7 @@ func isStatus(f *reflect.StructField, t reflect.Type) bool {
 
 func isHeader(name string, t reflect.Type) bool {
 	return strings.Contains(" Header Headers ResponseHeader ResponseHeaders ", " "+name+" ") &&
-		(isHTTP(t, "Header") || t.Implements(reflect.TypeFor[getter]()))
+		(isHTTP(t, "Header") || implements(t, (*getter)(nil)))
 }
 
 // getter is a header that is none of net/http, as kiota has it.

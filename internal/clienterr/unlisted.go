@@ -52,7 +52,7 @@ func (k *Type) findOpen(f *reflect.StructField, at path, in bool) (part bool) {
 		return strings.Contains(string(name), "err") || strings.Contains(string(name), "resp") || strings.Contains(string(name), "detail")
 	case kind == reflect.Bool && is(namesOfPassing):
 		k.again = append(k.again, at)
-	case (kind == reflect.String || kind == reflect.Interface || f.Type.Implements(reflect.TypeFor[interface{ String() string }]())) && is(namesOfWords):
+	case (kind == reflect.String || kind == reflect.Interface || implements(f.Type, (*interface{ String() string })(nil))) && is(namesOfWords):
 		code.kind = inWords
 	}
 	if code.kind != 0 {
