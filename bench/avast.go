@@ -14,9 +14,6 @@ var avast = Peer{
 	Module: "github.com/avast/retry-go/v5",
 	New: func(s Spec) Call {
 		opts := avastOptions(s)
-		if opts == nil {
-			return nil
-		}
 		return func(ctx context.Context, op Op) (Row, error) {
 			return avastretry.NewWithData[Row](append(opts, avastretry.Context(ctx))...).Do(func() (Row, error) { return op(ctx) })
 		}
@@ -44,9 +41,6 @@ var avastReused = Peer{
 // with.
 func avastWithin(all context.Context, s Spec) Call {
 	opts := avastOptions(s)
-	if opts == nil {
-		return nil
-	}
 	r := avastretry.NewWithData[Row](append(opts, avastretry.Context(all))...)
 	return func(ctx context.Context, op Op) (Row, error) {
 		return r.Do(func() (Row, error) { return op(ctx) })
@@ -54,9 +48,6 @@ func avastWithin(all context.Context, s Spec) Call {
 }
 
 func avastOptions(s Spec) []avastretry.Option {
-	if s.Budget == Concurrency {
-		return nil
-	}
 	opts := []avastretry.Option{avastretry.Attempts(uint(s.Attempts)), avastretry.Delay(s.Wait)}
 	switch {
 	case s.Max == 0:
@@ -66,10 +57,10 @@ func avastOptions(s Spec) []avastretry.Option {
 	default:
 		opts = append(opts, avastretry.MaxDelay(s.Max), avastretry.DelayType(avastretry.BackOffDelay))
 	}
-	if s.Clock != nil {
-		opts = append(opts, avastretry.WithTimer(s.Clock))
+	if s.Virtual {
+		opts = append(opts, avastretry.WithTimer(newJump()))
 	}
-	if s.Budget == Tokens {
+	if s.Tokens {
 		bucket := avastretry.NewFixedTokenBucketThrottle(avastretry.FixedTokenBucketThrottleConfig{})
 		opts = append(opts, avastretry.WithThrottle(bucket))
 	}

@@ -54,7 +54,7 @@ func cenkaltiShared(s Spec) Call {
 // cenkaltiOptions returns the options without state, nil if there are none for
 // what is wanted.
 func cenkaltiOptions(s Spec) []backoff.RetryOption {
-	if s.Clock != nil || s.Budget != NoBudget {
+	if s.Virtual || s.Tokens {
 		return nil
 	}
 	opts := []backoff.RetryOption{backoff.WithMaxTries(uint(s.Attempts)), backoff.WithMaxElapsedTime(0)}

@@ -14,7 +14,7 @@ var eapache = Peer{
 	Name:   "eapache/go-resiliency",
 	Module: "github.com/eapache/go-resiliency",
 	New: func(s Spec) Call {
-		if s.Clock != nil || s.Budget != NoBudget || s.Listener != nil {
+		if s.Virtual || s.Tokens || s.Listener != nil {
 			return nil
 		}
 		r := eapacheRetrier(s)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/budget"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
@@ -15,7 +14,7 @@ var failsafeGo = Peer{
 	Name:   "failsafe-go",
 	Module: "github.com/failsafe-go/failsafe-go",
 	New: func(s Spec) Call {
-		if s.Clock != nil || s.Budget == Tokens {
+		if s.Virtual || s.Tokens {
 			return nil
 		}
 		executor := failsafe.With[Row](failsafePolicy(s))
@@ -41,9 +40,6 @@ func failsafePolicy(s Spec) retrypolicy.RetryPolicy[Row] {
 	}
 	if s.Jitter {
 		b.WithJitterFactor(.5)
-	}
-	if s.Budget == Concurrency {
-		b.WithBudget(budget.New())
 	}
 	if s.Listener != nil {
 		b.OnRetryScheduled(func(failsafe.ExecutionScheduledEvent[Row]) { s.Listener() })

@@ -20,7 +20,7 @@ func (r Report) goals() (all []goal) {
 	add := func(text string, met bool, why, format string, args ...any) {
 		all = append(all, goal{text, fmt.Sprintf(format, args...), met, why})
 	}
-	for _, item := range []string{"first try", "first try, policy built in the call", "first try, no limit on attempts"} {
+	for _, item := range []string{"built in the call", "first try", "no limit"} {
 		own, _ := r.find(item, ours.Name)
 		least, _ := r.find(item, promises.Name)
 		best := r.best(item, contextual)

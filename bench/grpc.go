@@ -101,8 +101,8 @@ func (s *GRPCServer) Dial(opts ...grpc.DialOption) *grpc.ClientConn {
 // memory. Server and connections stay for the life of the process.
 func GRPC() []Item {
 	return []Item{
-		{"gRPC call, OK at once", "One unary call that needs no retry, over a connection in memory, including the server's part.", unaryCalls(1), 0},
-		{"gRPC call, UNAVAILABLE three times, then OK", "The same after three responses that ask for a retry, with hardly any waits. grpc makes four calls.", unaryCalls(4), 0},
+		{"A gRPC call", "OK", "one unary call that needs no retry, over a connection in memory, including the server's part.", unaryCalls(1)},
+		{"A gRPC call", "UNAVAILABLE × 3, OK", "the same after three responses that ask for a retry, with hardly any waits. grpc makes four calls.", unaryCalls(4)},
 	}
 }
 

@@ -16,10 +16,7 @@ import (
 var hand = Peer{
 	Name: "by hand",
 	New: func(s Spec) Call {
-		sleep := handSleep
-		if s.Clock != nil {
-			sleep = clockOf(s.Clock).Sleep
-		}
+		sleep := sleepOf(s)
 		return func(ctx context.Context, op Op) (Row, error) {
 			return byHand(ctx, s.Attempts, s.Wait, s.Max, sleep, s.Listener, op)
 		}
@@ -36,10 +33,7 @@ var hand = Peer{
 var promises = Peer{
 	Name: "floor of our promises",
 	New: func(s Spec) Call {
-		p, sleep := policy(s), handSleep
-		if s.Clock != nil {
-			sleep = clockOf(s.Clock).Sleep
-		}
+		p, sleep := policy(s), sleepOf(s)
 		return func(ctx context.Context, op Op) (Row, error) { return promised(ctx, p, s, sleep, op) }
 	},
 	Inline: func(ctx context.Context, op Op) (Row, error) {
@@ -128,31 +122,10 @@ func handSleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// clockOf returns a clock for this library and for the floor.
-func clockOf(c Clock) clockx.Clock {
-	switch c := c.(type) {
-	case nil:
-		return nil
-	case *jump:
-		return clockx.NewVirtual(c.now)
+// sleepOf returns how a loop by hand waits.
+func sleepOf(s Spec) func(context.Context, time.Duration) error {
+	if s.Virtual {
+		return clockx.NewVirtual(time.Unix(0, 0)).Sleep
 	}
-	return sleeper{clockx.System(), c}
-}
-
-// sleeper is a clock that also sleeps.
-type sleeper struct {
-	clockx.Clock
-	clock Clock
-}
-
-func (s sleeper) Now() time.Time { return s.clock.Now() }
-
-func (s sleeper) Sleep(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		select {
-		case <-s.clock.After(d):
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
+	return handSleep
 }

@@ -39,7 +39,7 @@ var HTTPPeers = []HTTPPeer{
 		Timed: func(base http.RoundTripper) *http.Client {
 			return &http.Client{Transport: base}
 		},
-		Note: "has no timeout here",
+		Note: "has no timeout",
 	},
 	{
 		// As in its package comment: a Transport with a Policy.
@@ -73,7 +73,7 @@ var HTTPPeers = []HTTPPeer{
 			c.Logger, c.RetryMax, c.RetryWaitMin, c.RetryWaitMax = nil, 2, 0, 0
 			return c.StandardClient()
 		},
-		Note: "the Timeout of its inner http.Client, which covers the body too",
+		Note: "its timeout is the Timeout of its inner http.Client, which covers the body too",
 	},
 	{
 		// As in its documentation: NewRetryPolicyBuilder, which makes three attempts,
@@ -91,16 +91,16 @@ var HTTPPeers = []HTTPPeer{
 			b := failsafehttp.NewRetryPolicyBuilder()
 			return &http.Client{Transport: failsafehttp.NewRoundTripper(base, b.Build(), timeout.New[*http.Response](time.Minute))}
 		},
-		Note: "a Timeout policy inside the retries, as its documentation recommends",
+		Note: "its timeout is a Timeout policy inside the retries, as its documentation recommends",
 	},
 }
 
 // The names of the items of HTTP.
 const (
-	getAtOnce   = "GET, 200 at once"
-	getTwice503 = "GET, 503 twice, then 200"
-	getTimed    = "GET, 200 at once, a timeout for each attempt"
-	getLoopback = "GET over loopback, 200 at once"
+	getAtOnce   = "200"
+	getTimed    = "200, timeout"
+	getTwice503 = "503, 503, 200"
+	getLoopback = "loopback"
 )
 
 // HTTP is what a request costs beside one by http.Client: without a socket, where
@@ -109,14 +109,15 @@ const (
 func HTTP() []Item {
 	plain := func(p HTTPPeer, base http.RoundTripper) *http.Client { return p.Client(base, 0, 0) }
 	timed := func(p HTTPPeer, base http.RoundTripper) *http.Client { return p.Timed(base) }
+	const table = "A GET"
 	items := []Item{
-		{getAtOnce, "One request that needs no retry, body read and closed. The server is a function.", requests(1, plain), 0},
-		{getTwice503, "The same after two responses that ask for a retry, without waits. http.Client makes three requests.", requests(3, plain), 0},
-		{getTimed, "The first again, with a minute for each attempt.", requests(1, timed), 0},
-		{getLoopback, "One request over a connection that is reused, to a server in the same process.", overLoopback(), 0},
+		{table, getAtOnce, "needs no retry. The body is read and closed. The server is a function.", requests(1, plain)},
+		{table, getTimed, "the same with a minute for each attempt.", requests(1, timed)},
+		{table, getTwice503, "gets two 503s before a 200, without waits. http.Client makes three requests.", requests(3, plain)},
+		{table, getLoopback, "needs no retry, over a connection that is reused, to a server in the same process.", overLoopback()},
 	}
 	for i, p := range HTTPPeers {
-		items[2].Cases[i].Note = p.Note
+		items[1].Cases[i].Note = p.Note
 	}
 	return items
 }
@@ -172,7 +173,6 @@ func get(client *http.Client, url string, n int) {
 
 // httpGoals are what was promised for HTTP.
 func (r Report) httpGoals() (all []goal) {
-	const library = 1
 	add := func(text string, met bool, format string, args ...any) {
 		all = append(all, goal{text, fmt.Sprintf(format, args...), met, whyHTTP})
 	}
@@ -181,10 +181,10 @@ func (r Report) httpGoals() (all []goal) {
 		return x
 	}
 	own, plain := result(getAtOnce, library), result(getAtOnce, floor)
-	add("“"+getAtOnce+"” takes at most 1.5 × http.Client and 3 allocations more", own.Ratio <= 1.5 && own.Allocs <= plain.Allocs+3.5,
+	add("GET, “"+getAtOnce+"” takes at most 1.5 × http.Client and 3 allocations more", own.Ratio <= 1.5 && own.Allocs <= plain.Allocs+3.5,
 		"%.2f ×, %.0f more", own.Ratio, own.Allocs-plain.Allocs)
 	own, plain = result(getTimed, library), result(getTimed, floor)
-	add("“"+getTimed+"” takes at most 2.4 × http.Client and 10 allocations more", own.Ratio <= 2.4 && own.Allocs <= plain.Allocs+10.5,
+	add("GET, “"+getTimed+"” takes at most 2.4 × http.Client and 10 allocations more", own.Ratio <= 2.4 && own.Allocs <= plain.Allocs+10.5,
 		"%.2f ×, %.0f more", own.Ratio, own.Allocs-plain.Allocs)
 	own = result(getTwice503, library)
 	best, fewest := result(getTwice503, library+1), result(getTwice503, library+1).Allocs
@@ -195,7 +195,7 @@ func (r Report) httpGoals() (all []goal) {
 		}
 		fewest = min(fewest, x.Allocs)
 	}
-	add("“"+getTwice503+"” takes at most 1.05 × the better of the others, with fewer allocations than both",
+	add("GET, “"+getTwice503+"” takes at most 1.05 × the better of the others, with fewer allocations than both",
 		own.NS <= 1.05*best.NS && own.Allocs < fewest, "%.0f ns, %.0f allocations; %s %.0f ns, at least %.0f", own.NS, own.Allocs, best.Name, best.NS, fewest)
 	return all
 }

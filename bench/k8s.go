@@ -16,7 +16,7 @@ var k8s = Peer{
 	Name:   "k8s.io/apimachinery wait",
 	Module: "k8s.io/apimachinery",
 	New: func(s Spec) Call {
-		if s.Clock != nil || s.Budget != NoBudget || s.Listener != nil {
+		if s.Virtual || s.Tokens || s.Listener != nil {
 			return nil
 		}
 		if s.Attempts == 0 {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Item is one kind of work, and one table of results.
+// Item is one kind of work, and one column of a table.
 type Item struct {
+	Table string // the items of a table follow each other
 	Name  string
 	About string
 	Cases []Case // the first is the floor
-	N     int    // the size of a batch; 0: whatever fills its time
 }
 
 // Case is one way to do an item's work.
@@ -27,9 +27,9 @@ type Case struct {
 // Result is what a case takes each time, as medians over all rounds.
 type Result struct {
 	Case
-	NS, Bytes, Allocs float64
-	Ratio             float64 // to the floor of the same round
-	Spread            float64 // half the distance between the quartiles of NS, as a part of it
+	NS, Allocs float64
+	Ratio      float64 // to the floor of the same round
+	Spread     float64 // half the distance between the quartiles of NS, as a part of it
 
 	rounds []float64 // NS of each
 }
@@ -47,18 +47,11 @@ func (r Result) over(other Result) float64 {
 // Measure runs the cases in turns, so that whatever drifts hits all alike, in
 // batches of the given length. Each round begins with another case.
 func (it Item) Measure(rounds int, batch time.Duration) []Result {
-	type sample struct{ ns, bytes, allocs float64 }
-	if it.N > 0 {
-		rounds = min(rounds, 5) // long ones
-	}
+	type sample struct{ ns, allocs float64 }
 	sizes := make([]int, len(it.Cases))
 	samples := make([][]sample, len(it.Cases))
 	for i, c := range it.Cases {
-		switch {
-		case c.Run == nil:
-		case it.N > 0:
-			sizes[i] = it.N
-		default:
+		if c.Run != nil {
 			sizes[i] = batchSize(c.Run, batch)
 		}
 	}
@@ -69,22 +62,20 @@ func (it Item) Measure(rounds int, batch time.Duration) []Result {
 			if n == 0 {
 				continue
 			}
-			took, mallocs, bytes := measure(func() { it.Cases[i].Run(n) })
-			samples[i] = append(samples[i], sample{
-				float64(took) / float64(n), float64(bytes) / float64(n), float64(mallocs) / float64(n),
-			})
+			took, mallocs := measure(func() { it.Cases[i].Run(n) })
+			samples[i] = append(samples[i], sample{float64(took) / float64(n), float64(mallocs) / float64(n)})
 		}
 	}
 	results := make([]Result, len(it.Cases))
 	for i, c := range it.Cases {
 		r := Result{Case: c}
 		if c.Run != nil {
-			var ns, bytes, allocs, ratios []float64
+			var ns, allocs, ratios []float64
 			for round, s := range samples[i] {
-				ns, bytes, allocs = append(ns, s.ns), append(bytes, s.bytes), append(allocs, s.allocs)
+				ns, allocs = append(ns, s.ns), append(allocs, s.allocs)
 				ratios = append(ratios, s.ns/samples[floor][round].ns)
 			}
-			r.NS, r.Bytes, r.Allocs, r.Ratio = median(ns), median(bytes), median(allocs), median(ratios)
+			r.NS, r.Allocs, r.Ratio = median(ns), median(allocs), median(ratios)
 			r.rounds = ns
 			r.Spread = (quantile(ns, .75) - quantile(ns, .25)) / 2 / r.NS
 		}
@@ -93,8 +84,8 @@ func (it Item) Measure(rounds int, batch time.Duration) []Result {
 	return results
 }
 
-// measure returns how long f took, and what it allocated.
-func measure(f func()) (took time.Duration, mallocs, bytes uint64) {
+// measure returns how long f took, and how often it allocated.
+func measure(f func()) (took time.Duration, mallocs uint64) {
 	var before, after runtime.MemStats
 	runtime.GC() // or it would pay for the garbage of the case before
 	runtime.ReadMemStats(&before)
@@ -102,7 +93,7 @@ func measure(f func()) (took time.Duration, mallocs, bytes uint64) {
 	f()
 	took = time.Since(start)
 	runtime.ReadMemStats(&after)
-	return took, after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
+	return took, after.Mallocs - before.Mallocs
 }
 
 // batchSize returns how many times fill a batch.
@@ -128,47 +119,40 @@ func quantile(xs []float64, q float64) float64 {
 	return xs[i] + (at-float64(i))*(xs[i+1]-xs[i])
 }
 
-// Items are the items of the table, each peer a case.
+// Items are calls through each library, which are the cases.
 func Items() []Item {
-	const noLimit, noClock = "has no such limit", "takes no clock"
+	const (
+		one  = "One call after the other"
+		many = "Calls on all cores"
+	)
 	return []Item{
-		{"first try", "The operation succeeds at once. One policy serves all calls, with four attempts and waits that double.",
-			cases(func(p Peer) Case {
-				if p.Shared != nil {
-					return Case{Missing: p.Why}
-				}
-				return Case{Run: times(p.New(inline), succeed)}
-			}), 0},
-		{"first try, policy built in the call", "The same with a policy that is built in the call, as in most programs.",
+		{one, "built in the call", "succeeds at once. The policy is built in the call, as in most programs: four attempts and waits that double.",
 			cases(func(p Peer) Case {
 				if p.Inline == nil {
 					return Case{Missing: "is made once"}
 				}
 				return Case{Run: times(p.Inline, succeed)}
-			}), 0},
-		{"first try, no limit on attempts", "What all of them can do: constant waits and any number of attempts, with one policy for all calls.",
-			calls(Spec{Wait: inline.Wait}, succeed, ""), 0},
-		{"three failures", "The operation fails three times, then succeeds. There are no waits.",
-			calls(Spec{Attempts: 4}, nil, ""), 0},
-		{"three failures, a listener", "The same with a listener that is called before each retry and does nothing.",
-			calls(Spec{Attempts: 4, Listener: func() {}}, nil, "has no listener"), 0},
-		{"giving up", "The operation fails four times, and the call returns an error. There are no waits.",
-			calls(Spec{Attempts: 4}, fail, ""), 0},
-		{"three failures, virtual clock", "Three failures and waits that double, on a virtual clock that each wait moves forward, as in a test.",
-			calls(Spec{Attempts: 4, Wait: inline.Wait, Max: inline.Max, Clock: newJump()}, nil, noClock), 0},
-		{"all cores", "First tries on all cores at once. Times are wall-clock times.",
-			parallel(Spec{Attempts: 4}, ""), 0},
-		{"all cores, one bucket of tokens", "The same with one limit for all retries: tokens that retries take and successes give back.",
-			parallel(Spec{Attempts: 4, Budget: Tokens}, noLimit), 0},
-		{"all cores, one limit in flight", "The same with the other kind of limit: a fraction of the calls in flight.",
-			parallel(Spec{Attempts: 4, Budget: Concurrency}, noLimit), 0},
-		{"100 000 calls on a mock clock", "One goroutine per call. Each call fails three times, and all wait on one mock clock. Figures are for one call.",
+			})},
+		{one, "first try", "the same with one policy for all calls.",
 			cases(func(p Peer) Case {
-				if p.New(Spec{Clock: &mock{}}) == nil {
-					return Case{Missing: noClock}
+				if p.Shared != nil {
+					return Case{Missing: p.Why}
 				}
-				return Case{Run: func(n int) { mocked(p, n) }}
-			}), 100_000},
+				return Case{Run: times(p.New(inline), succeed)}
+			})},
+		{one, "no limit", "succeeds at once, with what all libraries can do: one policy with constant waits and any number of attempts.",
+			calls(Spec{Wait: inline.Wait}, succeed, "")},
+		{one, "three failures", "fails three times, then succeeds. There are no waits.",
+			calls(Spec{Attempts: 4}, nil, "")},
+		{one, "a listener", "the same with a listener that is called before each retry and does nothing.",
+			calls(Spec{Attempts: 4, Listener: func() {}}, nil, "has no listener")},
+		{one, "giving up", "fails four times, and the call returns an error. There are no waits.",
+			calls(Spec{Attempts: 4}, fail, "")},
+		{one, "virtual clock", "three failures and waits that double, on a virtual clock that each wait moves forward, as in a test.",
+			calls(Spec{Attempts: 4, Wait: inline.Wait, Max: inline.Max, Virtual: true}, nil, "takes no clock")},
+		{many, "all cores", "succeeds at once.", parallel(Spec{Attempts: 4}, "")},
+		{many, "one bucket", "the same with one bucket of tokens for all calls, which retries take and successes give back.",
+			parallel(Spec{Attempts: 4, Tokens: true}, "has no such limit")},
 	}
 }
 
@@ -230,11 +214,4 @@ func parallel(s Spec, missing string) []Case {
 			all.Wait()
 		}}
 	})
-}
-
-// mocked makes n calls at once on one mock clock.
-func mocked(p Peer, n int) {
-	clock := &mock{}
-	call := p.New(Spec{Attempts: 4, Wait: inline.Wait, Max: inline.Max, Clock: clock})
-	clock.run(n, func() { _, _ = call(context.Background(), failing(3)) })
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/clockx"
 )
 
 // ours is this library: a policy written once, as the package comment shows it.
@@ -25,7 +26,10 @@ var ours = Peer{
 }
 
 func policy(s Spec) retry.Policy {
-	p := retry.Policy{MaxAttempts: s.Attempts, Clock: clockOf(s.Clock)}
+	p := retry.Policy{MaxAttempts: s.Attempts}
+	if s.Virtual {
+		p.Clock = clockx.NewVirtual(time.Unix(0, 0))
+	}
 	if s.Attempts == 0 {
 		p.MaxAttempts = retry.Unlimited
 	}
@@ -37,35 +41,11 @@ func policy(s Spec) retry.Policy {
 	default:
 		p.Backoff = retry.Exponential{Base: s.Wait, Max: s.Max, Jitter: retry.NoJitter}
 	}
-	switch s.Budget {
-	case Tokens:
+	if s.Tokens {
 		p.Budget = &budget.Token{}
-	case Concurrency:
-		p.Budget = make(retries, 1)
 	}
 	if s.Listener != nil {
 		p.Hooks.Wait = func(context.Context, retry.Attempt) { s.Listener() }
 	}
 	return p
-}
-
-// retries is a budget of retries in flight.
-type retries chan struct{}
-
-func (r retries) Withdraw(w retry.Withdrawal) bool {
-	if w.Retry > 1 {
-		return true // the run has a place
-	}
-	select {
-	case r <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r retries) End(o retry.Outcome) {
-	if o.Retries > 0 {
-		<-r
-	}
 }

@@ -25,25 +25,10 @@ type Spec struct {
 	Wait     time.Duration // before the first retry; 0: no waits
 	Max      time.Duration // each wait is twice the one before, up to Max; 0: they are all the same
 	Jitter   bool          // spread by a half, or as the library does it
-	Clock    Clock         // to wait on; nil: the system's
-	Budget   Budget        // shared by all calls
+	Virtual  bool          // waits move a clock forward, as in a test
+	Tokens   bool          // all calls share a bucket of tokens, which retries take
 	Listener func()        // told before each wait
 }
-
-// Clock is what those libraries ask for that can wait on a clock of the caller's.
-type Clock interface {
-	Now() time.Time
-	After(time.Duration) <-chan time.Time
-}
-
-// Budget is a kind of limit on the retries of many calls.
-type Budget int
-
-const (
-	NoBudget    Budget = iota
-	Tokens             // a bucket of tokens
-	Concurrency        // a share of the calls in flight
-)
 
 // Peer is a library, used the way its documentation says is fastest.
 type Peer struct {

@@ -31,51 +31,113 @@ func (r Report) Markdown() string {
 	fmt.Fprintf(&b, `# Speed and memory beside other libraries
 
 Written by `+"`go run ./bench/cmd/table`"+` on %s: %s, GOMAXPROCS %d, %s/%s, %s.
-Medians of %d rounds, in which the rows take turns. “×” is the time relative to the row with 1.00 in the same round. “±” is half
-the distance between the quartiles: if it is large, the machine was busy. Compare rows of one table only: times of two runs differ.
+The rows of a column took turns in %d rounds. A cell has the medians: nanoseconds, and allocations in brackets. “±” is half the distance
+between the quartiles of the times, in the median row: if it is large, the machine was busy. Compare the cells of one column only.
 [BEHAVIOUR.md](BEHAVIOUR.md) shows what the libraries do besides being fast.
 
 `, r.Date.Format(time.DateOnly), processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version(), r.Rounds)
 	for _, v := range versions() {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
-	fmt.Fprintf(&b, "\n## Goals\n\n| goal | measured | |\n|---|---|---|\n")
+	fmt.Fprintf(&b, "\n## Goals\n\nSet before they were measured. “×” is the median of the ratios within each round.\n\n| goal | measured | |\n|---|---|---|\n")
 	for _, g := range r.goals() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", g.text, g.measured, g.verdict())
 	}
-	for _, m := range r.Items {
-		m.write(&b)
+	for items := r.Items; len(items) > 0; {
+		n := 1
+		for n < len(items) && items[n].Table == items[0].Table {
+			n++
+		}
+		writeTable(&b, items[:n])
+		items = items[n:]
 	}
 	r.writeWaiting(&b)
 	return b.String()
 }
 
-func (m Measured) write(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| | ns | ± | × | B | allocs |\n|---|--:|--:|--:|--:|--:|\n", title(m.Name), m.About)
-	byTime := slices.SortedStableFunc(slices.Values(m.Results), func(a, b Result) int {
-		if a.Run == nil || b.Run == nil {
-			return cmp.Compare(len(a.Missing), len(b.Missing)) // those that cannot come last
-		}
-		return cmp.Compare(a.NS, b.NS)
-	})
-	var notes []string
-	for _, r := range byTime {
-		if r.Run == nil {
-			notes = append(notes, fmt.Sprintf("%s: — %s", r.Name, r.Missing))
-			continue
-		}
-		name := r.Name
-		if name == ours.Name {
-			name = "**" + name + "**"
-		}
-		if r.Note != "" {
-			notes = append(notes, fmt.Sprintf("%s: %s", r.Name, r.Note))
-		}
-		fmt.Fprintf(b, "| %s | %s | %.0f %% | %.2f | %.0f | %.0f |\n", name, number(r.NS), 100*r.Spread, r.Ratio, r.Bytes, r.Allocs)
+// writeTable writes items side by side. The rows are in the order of the first column; cases
+// that are not in it come last.
+func writeTable(b *strings.Builder, items []Measured) {
+	fmt.Fprintf(b, "\n## %s\n\n", items[0].Table)
+	for _, m := range items {
+		fmt.Fprintf(b, "- %s: %s\n", m.Name, m.About)
 	}
-	if len(notes) > 0 {
-		fmt.Fprintf(b, "\n- %s\n", strings.Join(notes, "\n- "))
+	var names []string
+	results := make([]map[string]Result, len(items)) // of each column, by the names of the cases
+	for i, m := range items {
+		results[i] = map[string]Result{}
+		for _, r := range slices.SortedStableFunc(slices.Values(m.Results), func(a, b Result) int { return cmp.Compare(a.NS, b.NS) }) {
+			if r.Run != nil {
+				results[i][r.Name] = r
+			}
+			if !slices.Contains(names, r.Name) && r.Run != nil {
+				names = append(names, r.Name)
+			}
+		}
 	}
+	b.WriteString("\n| |")
+	for _, m := range items {
+		fmt.Fprintf(b, " %s |", m.Name)
+	}
+	fmt.Fprintf(b, "\n|---|%s\n", strings.Repeat("--:|", len(items)))
+	for _, name := range names {
+		fmt.Fprintf(b, "| %s |", emphasized(name))
+		for _, of := range results {
+			if r, ok := of[name]; ok {
+				fmt.Fprintf(b, " %s (%.0f) |", number(r.NS), r.Allocs)
+			} else {
+				b.WriteString(" – |")
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| ± |")
+	for _, of := range results {
+		var spreads []float64
+		for _, r := range of {
+			spreads = append(spreads, r.Spread)
+		}
+		fmt.Fprintf(b, " %.0f %% |", 100*median(spreads))
+	}
+	b.WriteString("\n")
+	writeNotes(b, items)
+}
+
+// writeNotes writes what a reader of a table must know of its rows, and why cells are empty.
+func writeNotes(b *strings.Builder, items []Measured) {
+	var lines []string
+	of := map[string][]string{} // the names of the rows, by what is to be said of them
+	note := func(line, name string) {
+		switch {
+		case line == "":
+			return
+		case of[line] == nil:
+			lines = append(lines, line)
+		case slices.Contains(of[line], name):
+			return
+		}
+		of[line] = append(of[line], name)
+	}
+	for _, m := range items {
+		for _, r := range m.Results {
+			note(r.Missing, r.Name)
+			note(r.Note, r.Name)
+		}
+	}
+	for i, line := range lines {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "- %s: %s\n", strings.Join(of[line], ", "), line)
+	}
+}
+
+// emphasized returns a name, which is bold if it is this library's.
+func emphasized(name string) string {
+	if name == ours.Name || name == HTTPPeers[library].Name || name == GRPCPeers[library].Name || name == OpenTelemetry {
+		return "**" + name + "**"
+	}
+	return name
 }
 
 func (r Report) writeWaiting(b *strings.Builder) {
@@ -91,11 +153,7 @@ more than 2 KiB with any of the libraries.
 |---|--:|--:|--:|--:|
 `)
 	for _, w := range slices.SortedFunc(slices.Values(r.Waiting), func(a, b Waiting) int { return cmp.Compare(a.Bytes(), b.Bytes()) }) {
-		name := w.Name
-		if name == ours.Name {
-			name = "**" + name + "**"
-		}
-		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f | %s |\n", name, w.Bytes(), w.Stack, w.Heap, number(w.Cancel))
+		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f | %s |\n", emphasized(w.Name), w.Bytes(), w.Stack, w.Heap, number(w.Cancel))
 	}
 }
 
@@ -109,8 +167,6 @@ func (r Report) find(item, peer string) (Result, bool) {
 	}
 	return Result{}, false
 }
-
-func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func number(x float64) string {
 	switch {

@@ -15,11 +15,15 @@ var retryV1 = Peer{
 	Name:   "gopkg.in/retry.v1",
 	Module: "gopkg.in/retry.v1",
 	New: func(s Spec) Call {
-		if s.Budget != NoBudget || s.Listener != nil {
+		if s.Tokens || s.Listener != nil {
 			return nil
 		}
 		strategy := retryV1Strategy(s)
-		return func(ctx context.Context, op Op) (Row, error) { return retryV1Loop(ctx, strategy, s.Clock, op) }
+		var clock retryv1pkg.Clock
+		if s.Virtual {
+			clock = newJump()
+		}
+		return func(ctx context.Context, op Op) (Row, error) { return retryV1Loop(ctx, strategy, clock, op) }
 	},
 	Inline: func(ctx context.Context, op Op) (Row, error) {
 		return retryV1Loop(ctx, retryv1pkg.LimitCount(4, retryv1pkg.Exponential{

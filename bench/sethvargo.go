@@ -40,7 +40,7 @@ func sethvargoShared(s Spec) Call {
 	return func(ctx context.Context, op Op) (Row, error) { return sethretry.DoValue(ctx, b, retryable(op)) }
 }
 
-func sethvargoCan(s Spec) bool { return s.Clock == nil && s.Budget == NoBudget && s.Listener == nil }
+func sethvargoCan(s Spec) bool { return !s.Virtual && !s.Tokens && s.Listener == nil }
 
 func retryable(op Op) func(context.Context) (Row, error) {
 	return func(ctx context.Context) (Row, error) {

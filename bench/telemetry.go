@@ -23,34 +23,43 @@ import (
 // run: the same call with nobody watching, or with the same spans or measurements
 // made by hand.
 func Telemetry() []Item {
+	const (
+		observed = "A call that is watched"
+		byHand   = "OpenTelemetry, by this library and by hand"
+	)
 	return []Item{
-		{"first try, watched", "One call that succeeds at once.", watched(0), 0},
-		{"two failures, watched", "One call that fails twice, then succeeds. There are no waits.", watched(2), 0},
-		{"first try, its spans", "One call that succeeds at once. It makes a span of the run and one of its attempt, with all attributes, which are recorded and dropped.", []Case{
-			bareSpans("two bare spans", recorder(), 0, bare),
-			watchedBy("hooks by hand", naive(recorder(), false), 0),
+		{observed, "first try", "succeeds at once.", watched(0)},
+		{observed, "two failures", "fails twice, then succeeds. There are no waits.", watched(2)},
+		{byHand, "two spans", "a call that succeeds at once: a span of the run and one of its attempt, with all attributes, recorded and dropped.", []Case{
+			bareSpans(Bare, recorder(), 0, bare),
+			watchedBy(NaiveHooks, naive(recorder(), false), 0),
 			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(recorder())), 0),
-		}, 0},
-		{"first try, its metrics", "One call that succeeds at once, recorded in three histograms. The row by hand only records, with attributes made beforehand.", []Case{
-			records("three bare Records"),
-			watchedBy("five hooks that do nothing", nothing(), 0),
-			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(noop.NewTracerProvider()), otelretry.WithMeterProvider(meters())), 0),
-		}, 0},
-		{"two failures, four spans", "One call that fails twice, then succeeds: spans of the run and its attempts, and two events.", []Case{
-			watchedBy("hooks by hand", naive(recorder(), false), 2),
-			bareSpans("four bare spans", recorder(), 2, bare),
+		}},
+		{byHand, "four spans", "a call that fails twice, then succeeds: spans of the run and its attempts, and two events.", []Case{
+			bareSpans(Bare, recorder(), 2, bare),
+			watchedBy(NaiveHooks, naive(recorder(), false), 2),
 			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(recorder()), otelretry.WithWaits(false)), 2),
-		}, 0},
-		{"two failures, six spans", "The same with a span for each wait.", []Case{
-			bareSpans("six bare spans", recorder(), 2, bareWaits),
-			watchedBy("hooks by hand", naive(recorder(), true), 2),
+		}},
+		{byHand, "six spans", "the same with a span for each wait.", []Case{
+			bareSpans(Bare, recorder(), 2, bareWaits),
+			watchedBy(NaiveHooks, naive(recorder(), true), 2),
 			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(recorder())), 2),
-		}, 0},
+		}},
+		{byHand, "metrics", "a call that succeeds at once, recorded in three histograms. The bare row only records, with attributes made beforehand.", []Case{
+			records(Bare),
+			watchedBy(IdleHooks, nothing(), 0),
+			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(noop.NewTracerProvider()), otelretry.WithMeterProvider(meters())), 0),
+		}},
 	}
 }
 
-// OpenTelemetry is the name of the cases that are this library's.
-const OpenTelemetry = "otelretry.Hooks"
+// The cases of the items that compare this library's hooks with code by hand.
+const (
+	OpenTelemetry = "otelretry.Hooks"
+	Bare          = "bare: no hooks"
+	NaiveHooks    = "hooks by hand"
+	IdleHooks     = "five hooks that do nothing"
+)
 
 func recorder() trace.TracerProvider {
 	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(dropped{}))
@@ -101,7 +110,7 @@ func watched(failures int) []Case {
 	ctx := context.Background()
 	return []Case{
 		hooks("nobody", retry.Hooks{}, ctx),
-		hooks("five hooks that do nothing", nothing(), ctx),
+		hooks(IdleHooks, nothing(), ctx),
 		hooks("slog, which is at INFO", retry.SlogHooks(discard(slog.LevelInfo)), ctx),
 		hooks("slog, which writes DEBUG lines nowhere", retry.SlogHooks(discard(slog.LevelDebug)), ctx),
 		hooks("OpenTelemetry, no provider set", otelretry.Hooks(), ctx),

@@ -28,8 +28,7 @@ func TestAllDoTheSame(t *testing.T) {
 		{"giving up", doubled, 4, []time.Duration{100e6, 200e6, 400e6}},
 		{"no waits", bench.Spec{Attempts: 4}, 3, []time.Duration{0, 0, 0}},
 		{"no limit", bench.Spec{Wait: time.Second}, 5, []time.Duration{1e9, 1e9, 1e9, 1e9, 1e9}},
-		{"tokens", bench.Spec{Attempts: 4, Budget: bench.Tokens}, 3, []time.Duration{0, 0, 0}},
-		{"in flight", bench.Spec{Attempts: 4, Budget: bench.Concurrency}, 3, []time.Duration{0, 0, 0}},
+		{"tokens", bench.Spec{Attempts: 4, Tokens: true}, 3, []time.Duration{0, 0, 0}},
 		{"listener", listening, 3, []time.Duration{100e6, 200e6, 400e6}},
 	} {
 		for _, p := range bench.Peers {

@@ -18,39 +18,34 @@ type Budgets struct {
 	Met      func() // is called after each cell; may be nil
 }
 
-// DocumentedBudgets is the experiment of bench/EXPERIMENTS.md: rules by which calls might
-// earn retries, EarnedBudget's among them.
+// DocumentedBudgets is the experiment of bench/EXPERIMENTS.md: EarnedBudget beside other budgets, and
+// beside its own law with one thing changed.
 var DocumentedBudgets = Budgets{Policies: comparedBudgets(), Seeds: 5, Seed: 1}
 
 func comparedBudgets() []retry.Policy {
 	all := []retry.Policy{{Name: "no retries", MaxAttempts: 1}}
-	for _, b := range []struct {
-		name string
-		retry.Budget
+	add := func(name string, b retry.Budget) {
+		all = append(all, retry.Policy{Name: name, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second}, Budget: b})
+	}
+	add("`budget.Token`", &budget.Token{})
+	add("`budget.Ratio`", &budget.Ratio{})
+	add("`EarnedBudget`", &retry.EarnedBudget{})
+	for _, v := range []struct {
+		name   string
+		change func(*Law)
 	}{
-		{"`budget.Token`", &budget.Token{}},
-		{"`budget.Ratio`", &budget.Ratio{}},
-		{"before: starts with 10", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 2}},
-		{"starts with 9", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2}},
-		{"starts with 0", &Law{Price: 1, TimedOut: 10, First: .1, Back: 2}},
-		{"10, gives back 1.2", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 1.2}},
-		{"9, gives back 1.2", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 1.2}},
-		{"9, gives back 1, earns 0.5", &Law{Start: 9, Price: 1, TimedOut: 10, First: .5, Back: 1, Fading: time.Second}},
-		{"10, both prices double up to 8", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
-		{"9, both prices double up to 8", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
-		{"9, each price doubles up to 16", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: Each}},
-		{"9, up to 8 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3}},
-		{"9, up to 16 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
-		{"5, up to 16 after timeouts", &Law{Start: 5, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
-		{"9, others cost 2, up to 16 after timeouts", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
-		{"the same, from the second failure on", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, Spared: 1}},
-		{"9, others cost 2, fades in 8 s", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, Fading: 8 * time.Second}},
-		{"9, others cost 2, gives back all retries", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, All: true}},
-		{"9, others cost 2, up to 16 after throttling too", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: AfterOverloads}},
-		{"`EarnedBudget`: these three", &retry.EarnedBudget{}},
-		{"7, others cost 3, both double up to 8", &Law{Start: 7, Price: 3, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
+		{"starts with 10 tokens", func(l *Law) { l.Start = 10 }},
+		{"starts with none", func(l *Law) { l.Start = 0 }},
+		{"other retries cost 1", func(l *Law) { l.Price = 1 }},
+		{"no price doubles", func(l *Law) { l.Doubling = 0 }},
+		{"all prices double", func(l *Law) { l.How = Both }},
+		{"only the price after timeouts doubles", func(l *Law) { l.How = AfterTimeouts }},
+		{"gives back the last retry only", func(l *Law) { l.All = false }},
+		{"fades in 5 s, pauses count", func(l *Law) { l.Fading, l.Pause = 0, 0 }},
 	} {
-		all = append(all, retry.Policy{Name: b.name, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second}, Budget: b.Budget})
+		l := Earned()
+		v.change(&l)
+		add(v.name, &l)
 	}
 	return all
 }

@@ -19,7 +19,8 @@ import (
 // cells say nothing.
 func TestEarnedBudgetIsALaw(t *testing.T) {
 	notUnderRace(t)
-	law := budgeted("law", &storm.Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: storm.AfterOverloads, All: true, Fading: 8 * s, Pause: 5 * s / 16})
+	earnedLaw := storm.Earned()
+	law := budgeted("law", &earnedLaw)
 	for i, c := range storm.Cells() {
 		if !selected(i) || c.Duration > 10*time.Minute || slices.Contains([]string{"random order", "shards", "a budget per shard", "costly rejections", "dead replica"}, c.Kind) {
 			continue

@@ -21,7 +21,6 @@ type Law struct {
 	Doubling int
 	How      Doubling
 	All      bool // a success gives back what the other retries of its run have cost, too, if the last one's price does not double
-	Spared   int  // runs that fail before it doubles, if none succeeds in between
 
 	// Fading is how long it takes what is above ten tokens to fall by the factor e; 0: 5 s.
 	// If the price has doubled, these ten have too: else a process with few calls could
@@ -31,27 +30,31 @@ type Law struct {
 
 	tokens float64
 	at     time.Time // when tokens above what a retry costs last faded, in whole ticks; zero before the first time
-	double [2]int    // how often the price has doubled, and the one after a timeout, with those that were spared
+	double int       // how often the price has doubled
 }
 
 // Doubling says which price of a Law doubles: the one after a timeout, with runs whose
-// last retry followed one; both at once, with all runs; each with its own; or those after
-// a timeout and after a Throttled error at once, with runs whose last retry followed either.
+// last retry followed one; all at once, with all runs; or those after a timeout and after
+// a Throttled error at once, with runs whose last retry followed either.
 type Doubling uint8
 
 const (
 	AfterTimeouts Doubling = iota
 	Both
-	Each
 	AfterOverloads
 )
 
 // mostTokens is how many tokens above ten there are at most.
 const mostTokens = 1000
 
+// Earned returns the law of EarnedBudget.
+func Earned() Law {
+	return Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: AfterOverloads, All: true, Fading: 8 * time.Second, Pause: 5 * time.Second / 16}
+}
+
 // fresh returns a budget of the same law from which nobody has drawn.
 func (l Law) fresh() *Law {
-	l.tokens, l.at, l.double = l.Start, time.Time{}, [2]int{}
+	l.tokens, l.at, l.double = l.Start, time.Time{}, 0
 	return &l
 }
 
@@ -59,8 +62,8 @@ func (l Law) fresh() *Law {
 func (l *Law) Withdraw(w retry.Withdrawal) bool {
 	l.fade(w.Clock.Now())
 	price := l.price(w.Class)
-	if double := l.doubles(w.Class); double != nil {
-		price = l.doubled(price, *double)
+	if l.doubles(w.Class) {
+		price = math.Ldexp(price, l.double)
 	}
 	if l.tokens < price-1e-9 {
 		return false
@@ -72,37 +75,26 @@ func (l *Law) Withdraw(w retry.Withdrawal) bool {
 // End adds what a success has earned, and changes the price.
 func (l *Law) End(o retry.Outcome) {
 	l.fade(o.Clock.Now())
-	double := l.doubles(o.Retried)
+	doubles := l.doubles(o.Retried)
 	switch {
 	case o.OK && o.Retried == retry.Unknown:
 		l.tokens += l.First
 	case o.OK:
 		l.tokens += l.Back * l.price(o.Retried)
-		if double != nil {
-			*double = max(*double-1, 0)
+		if doubles {
+			l.double = max(l.double-1, 0)
 		} else if l.All {
 			l.tokens += float64(o.Retries-1) * l.price(o.Retried)
 		}
-	case o.Retried != retry.Unknown && double != nil:
-		*double = min(*double+1, l.Doubling+l.Spared)
+	case o.Retried != retry.Unknown && doubles:
+		l.double = min(l.double+1, l.Doubling)
 	}
 	l.tokens = min(l.tokens, 10+mostTokens)
 }
 
-// doubles returns how often the price of a retry after an error of class c has doubled;
-// nil if it never does.
-func (l *Law) doubles(c retry.Class) *int {
-	switch {
-	case c == retry.TimedOut, l.How == Both, l.How == AfterOverloads && c == retry.Throttled:
-		return &l.double[1]
-	case l.How == Each:
-		return &l.double[0]
-	}
-	return nil
-}
-
-func (l *Law) doubled(price float64, failures int) float64 {
-	return math.Ldexp(price, max(failures-l.Spared, 0))
+// doubles reports whether the price of a retry after an error of class c may double.
+func (l *Law) doubles(c retry.Class) bool {
+	return c == retry.TimedOut || l.How == Both || l.How == AfterOverloads && c == retry.Throttled
 }
 
 func (l *Law) price(c retry.Class) float64 {
@@ -121,7 +113,7 @@ func (l *Law) fade(now time.Time) {
 	if l.Fading > 0 {
 		fading = l.Fading
 	}
-	full := max(l.doubled(10, l.double[1]), l.doubled(l.Price, l.double[0]))
+	full := math.Ldexp(10, l.double)
 	if above := l.tokens - full; above > 0 && !l.at.IsZero() {
 		pause := now.Sub(l.at)
 		if l.Pause > 0 {
