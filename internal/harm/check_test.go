@@ -53,10 +53,14 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(page, []byte("a\n<!-- b -->\nold\n<!-- end -->\nc\n<!-- end -->\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	table.subjects = append(table.subjects, Subject{Name: "mild"}, Subject{Name: "meek"})
+	for _, s := range []string{"mild", "meek"} {
+		table.rows = append(table.rows, row{"a: good", s, good, ""})
+	}
 	table.Summarize(t, page, "b")
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.HasPrefix(string(text), "a\n<!-- b -->\n| |") || !strings.Contains(string(text), "\n| guard | 2 of 5 | ") ||
-		!strings.HasSuffix(string(text), " |\n<!-- end -->\nc\n<!-- end -->\n") {
+	if err != nil || !strings.HasPrefix(string(text), "a\n<!-- b -->\n| |") || !strings.Contains(string(text), "\n| guard | 2 of 5 | new | 50.0, 0.0 % | ") ||
+		!strings.HasSuffix(string(text), "\n| mild, meek | 0 of 1 | | | | |\n<!-- end -->\nc\n<!-- end -->\n") {
 		t.Errorf("the page is %q, %v", text, err)
 	}
 }
