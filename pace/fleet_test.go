@@ -27,6 +27,7 @@ type provider struct {
 	hint   time.Duration // a wait is rounded up to a multiple of it; 0: a refusal has none
 	late   time.Duration // that a refusal takes
 	took   time.Duration // that an answer takes
+	way    time.Duration // that a request takes to the server, at most; at random
 	stray  float64       // part of the requests that is refused whatever their number is
 	down   bool          // all are
 	chance *rand.Rand
@@ -40,6 +41,14 @@ type provider struct {
 }
 
 func (p *provider) call(ctx context.Context) error {
+	if p.way > 0 {
+		p.mu.Lock()
+		way := time.Duration(p.chance.Float64() * float64(p.way))
+		p.mu.Unlock()
+		if err := clockx.System().Sleep(ctx, way); err != nil {
+			return err
+		}
+	}
 	ok, wait := p.admit()
 	took := p.took
 	if !ok {
@@ -513,29 +522,33 @@ func TestShapesOfAToldQuota(t *testing.T) {
 		exchanges, failed float64
 		long              bool
 	}{
-		"a refusal takes .3 s":           {func(f *fleet) { f.late = 300 * ms }, .01, .97, 2.2, 1, false},
-		"a refusal takes 1.1 s":          {func(f *fleet) { f.late = 1100 * ms }, .01, .97, 2.2, 1, true},
-		"a refusal takes 5 s":            {func(f *fleet) { f.late = 5 * time.Second }, .01, .97, 2.2, 1, true},
-		"a window of a second":           {func(f *fleet) { f.window = time.Second }, .01, .97, 2.2, 1, false},
-		"a window of a minute":           {func(f *fleet) { f.window = time.Minute; f.lasts = 3 * time.Minute }, .01, .97, 2.2, 1, true},
-		"a bucket of one":                {func(f *fleet) { f.bucket = 1 }, .4, .6, 2.2, 1, false},
-		"a bucket of one, and 5 % less":  {func(f *fleet) { f.bucket, f.told = 1, .95 }, .01, .93, 2.2, 1, false},
-		"a sliding second":               {func(f *fleet) { f.slides = true }, .06, .93, 2.2, 1, false},
-		"a sliding second, and 5 % less": {func(f *fleet) { f.slides, f.told = true, .95 }, .01, .93, 2.2, 1, false},
-		"1000 of them":                   {func(f *fleet) { f.processes = 1000 }, .01, .97, 2.3, 1, true},
-		"1000 of them at 3 times":        {func(f *fleet) { f.processes, f.load = 1000, 3 }, .01, .97, 3.2, 1, true},
-		"2.5 in a second":                {func(f *fleet) { f.rate = 2.5; f.lasts = 5 * time.Minute }, .01, .97, 4, 1, false},
-		"100 in a second":                {func(f *fleet) { f.rate = 100 }, .01, .97, 2.2, 1, false},
-		"2000 in a second":               {func(f *fleet) { f.rate = 2000; f.bucket = 50; f.lasts = 10 * time.Second }, .01, .97, 2.2, 1, true},
-		"20 000 in a second":             {func(f *fleet) { f.rate = 20000; f.bucket = 500; f.lasts = 5 * time.Second }, .01, .97, 2.2, 1, true},
-		"1000 processes":                 {func(f *fleet) { f.processes, f.rate, f.bucket = 1000, 100, 20 }, .01, .97, 2.2, 1, true},
-		"200 at half of it":              {func(f *fleet) { f.processes, f.load = 200, .5 }, .01, .97, 2.2, 0, true},
-		"a store of 100 ms":              {func(f *fleet) { f.store.took = 100 * ms }, .01, .97, 2.2, 1, false},
-		"closed loops":                   {func(f *fleet) { f.closed, f.load = 20, 0 }, .01, .97, 2.2, 1, false},
-		"clocks of 20 s":                 {func(f *fleet) { f.skew = 20 * time.Second }, .01, .97, 2.2, 1, false},
-		"the number is 1.2 of it":        {func(f *fleet) { f.told = 1.2 }, .18, .94, 2.5, 1, false},
-		"the number is 2 of it":          {func(f *fleet) { f.told = 2 }, .51, .95, 2.5, 1, false},
-		"the number is .8 of it":         {func(f *fleet) { f.told = .8 }, .01, .78, 2.2, 1, false},
+		"a refusal takes .3 s":                           {func(f *fleet) { f.late = 300 * ms }, .01, .97, 2.2, 1, false},
+		"a refusal takes 1.1 s":                          {func(f *fleet) { f.late = 1100 * ms }, .01, .97, 2.2, 1, true},
+		"a refusal takes 5 s":                            {func(f *fleet) { f.late = 5 * time.Second }, .01, .97, 2.2, 1, true},
+		"a window of a second":                           {func(f *fleet) { f.window = time.Second }, .01, .97, 2.2, 1, false},
+		"a window of a minute":                           {func(f *fleet) { f.window = time.Minute; f.lasts = 3 * time.Minute }, .01, .97, 2.2, 1, true},
+		"a bucket of one":                                {func(f *fleet) { f.bucket = 1 }, .4, .6, 2.2, 1, false},
+		"a bucket of one, and 5 % less":                  {func(f *fleet) { f.bucket, f.told = 1, .95 }, .01, .93, 2.2, 1, false},
+		"a sliding second":                               {func(f *fleet) { f.slides = true }, .06, .93, 2.2, 1, false},
+		"a sliding second, and 5 % less":                 {func(f *fleet) { f.slides, f.told = true, .95 }, .01, .93, 2.2, 1, false},
+		"a bucket of one, 5 % less, ways of 0 to 5 ms":   {func(f *fleet) { f.bucket, f.told, f.way = 1, .95, 5*ms }, .2, .75, 2.2, 1, false},
+		"a bucket of one, 5 % less, ways of 0 to 30 ms":  {func(f *fleet) { f.bucket, f.told, f.way = 1, .95, 30*ms }, .37, .6, 2.2, 1, true},
+		"a bucket of two, ways of 0 to 30 ms":            {func(f *fleet) { f.bucket, f.way = 2, 30*ms }, .01, .97, 2.2, 1, false},
+		"a sliding second, 5 % less, ways of 0 to 30 ms": {func(f *fleet) { f.slides, f.told, f.way = true, .95, 30*ms }, .01, .93, 2.2, 1, true},
+		"1000 of them":                                   {func(f *fleet) { f.processes = 1000 }, .01, .97, 2.3, 1, true},
+		"1000 of them at 3 times":                        {func(f *fleet) { f.processes, f.load = 1000, 3 }, .01, .97, 3.2, 1, true},
+		"2.5 in a second":                                {func(f *fleet) { f.rate = 2.5; f.lasts = 5 * time.Minute }, .01, .97, 4, 1, false},
+		"100 in a second":                                {func(f *fleet) { f.rate = 100 }, .01, .97, 2.2, 1, false},
+		"2000 in a second":                               {func(f *fleet) { f.rate = 2000; f.bucket = 50; f.lasts = 10 * time.Second }, .01, .97, 2.2, 1, true},
+		"20 000 in a second":                             {func(f *fleet) { f.rate = 20000; f.bucket = 500; f.lasts = 5 * time.Second }, .01, .97, 2.2, 1, true},
+		"1000 processes":                                 {func(f *fleet) { f.processes, f.rate, f.bucket = 1000, 100, 20 }, .01, .97, 2.2, 1, true},
+		"200 at half of it":                              {func(f *fleet) { f.processes, f.load = 200, .5 }, .01, .97, 2.2, 0, true},
+		"a store of 100 ms":                              {func(f *fleet) { f.store.took = 100 * ms }, .01, .97, 2.2, 1, false},
+		"closed loops":                                   {func(f *fleet) { f.closed, f.load = 20, 0 }, .01, .97, 2.2, 1, false},
+		"clocks of 20 s":                                 {func(f *fleet) { f.skew = 20 * time.Second }, .01, .97, 2.2, 1, false},
+		"the number is 1.2 of it":                        {func(f *fleet) { f.told = 1.2 }, .18, .94, 2.5, 1, false},
+		"the number is 2 of it":                          {func(f *fleet) { f.told = 2 }, .51, .95, 2.5, 1, false},
+		"the number is .8 of it":                         {func(f *fleet) { f.told = .8 }, .01, .78, 2.2, 1, false},
 		"an emptied store": {func(f *fleet) {
 			f.also = func(f *fleet) { time.Sleep(30 * time.Second); f.store.forget() }
 		}, .01, .97, 2.2, 1, false},
