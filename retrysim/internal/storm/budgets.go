@@ -38,8 +38,7 @@ func comparedBudgets() []retry.Policy {
 		{"starts with none", func(l *Law) { l.Start = 0 }},
 		{"other retries cost 1", func(l *Law) { l.Price = 1 }},
 		{"no price doubles", func(l *Law) { l.Doubling = 0 }},
-		{"all prices double", func(l *Law) { l.How = Both }},
-		{"only the price after timeouts doubles", func(l *Law) { l.How = AfterTimeouts }},
+		{"the price after throttling does not double", func(l *Law) { l.Throttled = false }},
 		{"gives back the last retry only", func(l *Law) { l.All = false }},
 		{"fades in 5 s, pauses count", func(l *Law) { l.Fading, l.Pause = 0, 0 }},
 	} {

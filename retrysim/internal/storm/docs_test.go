@@ -34,25 +34,13 @@ func readExperiments(t *testing.T) string {
 func TestTablesOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
 	long(t)
-	contention := [][]string{{"clients", "policy", "calls", "ms"}}
+	contention := [][]string{{"policy", "calls", "ms"}}
 	for _, row := range storm.PublishedContention.Run() {
-		if row.Clients == 20 || row.Clients == 50 {
+		if row.Clients != 100 {
 			continue // TestContentionAsPublished compares them too
 		}
 		p := publishedContention[row.Policy][row.Clients]
-		contention = append(contention, cells(row.Clients, row.Policy, fmt.Sprintf("%.1f / %v", row.Calls, p.calls), fmt.Sprintf("%.0f / %v", row.TimeMS, p.ms)))
-	}
-
-	amplification := [][]string{{"failure", "policy", "load", "success"}}
-	for _, row := range storm.Amplification(storm.PublishedAmplification, []float64{.1, .5, 1}, 4, .1) {
-		f := row.Failure
-		want := map[string]string{
-			"none":       fmt.Sprintf("1 | %.3f", 1-f),
-			"unbudgeted": fmt.Sprintf("%.3f | %.3f", 1+f+f*f+f*f*f, 1-f*f*f*f),
-			"ratio":      fmt.Sprintf("≤ 1.11 | %.3f", (1-f)*ratioLoad(f, .1)),
-		}[row.Policy]
-		load, success, _ := strings.Cut(want, " | ")
-		amplification = append(amplification, cells(f, row.Policy, fmt.Sprintf("%.3f / %s", row.Load, load), strings.TrimSuffix(fmt.Sprintf("%.3f / %s", row.Success, success), " / ")))
+		contention = append(contention, cells(row.Policy, fmt.Sprintf("%.1f / %v", row.Calls, p.calls), fmt.Sprintf("%.0f / %v", row.TimeMS, p.ms)))
 	}
 
 	collapse := [][]string{{"goodput"}}
@@ -72,15 +60,6 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 	}
 	collapse[0] = append(collapse[0], "trials that stay down")
 
-	herd := [][]string{{"policy", "1st retry", "2nd", "3rd", "4th", "5th"}}
-	for _, row := range storm.DocumentedHerd.Run() {
-		if row.Retry == 1 {
-			herd = append(herd, cells(row.Policy, fmt.Sprintf("%.0f / %v", row.Peak, publishedHerd[row.Policy])))
-			continue
-		}
-		herd[len(herd)-1] = append(herd[len(herd)-1], fmt.Sprintf("%.0f", row.Peak))
-	}
-
 	layers := [][]string{{"layers", "requests for a call", "guarded", "relayed", "calls that succeed if 30 % of the requests fail", "the same, relayed"}}
 	for n := 1; n <= 3; n++ {
 		line := cells(n)
@@ -98,22 +77,33 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		layers = append(layers, line)
 	}
 
-	text := readExperiments(t)
-	for name, table := range map[string][][]string{"contention": contention, "amplification": amplification, "collapse": collapse, "herd": herd, "layers": layers} {
-		before, rest, ok := strings.Cut(text, "<!-- "+name+" -->\n")
-		old, after, found := strings.Cut(rest, "<!-- end -->")
-		if !ok || !found {
-			t.Fatalf("%s has no place for the table %q", experiments, name)
-		}
-		if old != markdown(table) {
-			if !*update {
-				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./retrysim/internal/storm -update", experiments, name)
-			}
-			text = before + "<!-- " + name + " -->\n" + markdown(table) + "<!-- end -->" + after
-		}
+	for name, table := range map[string][][]string{"contention": contention, "collapse": collapse, "layers": layers} {
+		compareTable(t, name, table)
 	}
-	if *update {
-		if err := os.WriteFile(experiments, []byte(text), 0o644); err != nil {
+}
+
+// tableOf returns a table of bench/EXPERIMENTS.md, and the page before and after it.
+func tableOf(t *testing.T, name string) (before, table, after string) {
+	t.Helper()
+	before, rest, ok := strings.Cut(readExperiments(t), "<!-- "+name+" -->\n")
+	table, after, found := strings.Cut(rest, "<!-- end -->")
+	if !ok || !found {
+		t.Fatalf("%s has no place for the table %q", experiments, name)
+	}
+	return before + "<!-- " + name + " -->\n", table, "<!-- end -->" + after
+}
+
+// compareTable reports a table of bench/EXPERIMENTS.md that is not what the experiment gives, or
+// writes it.
+func compareTable(t *testing.T, name string, want [][]string) {
+	t.Helper()
+	before, table, after := tableOf(t, name)
+	switch {
+	case table == markdown(want):
+	case !*update:
+		t.Errorf("%s: the table %q is not what the experiment gives, which is\n%s\nrun RETRY_LONG=1 go test ./retrysim/internal/storm -run %s -update", experiments, name, markdown(want), t.Name())
+	default:
+		if err := os.WriteFile(experiments, []byte(before+markdown(want)+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,11 +16,12 @@ type Law struct {
 	First    float64 // what a success without a retry earns
 	Back     float64 // what a success after a retry earns, as a multiple of what its last retry cost before doubling
 
-	// Doubling is how often a price doubles at most: once with each run that fails after a
-	// retry. A run that succeeds after one halves it again. How says which price.
-	Doubling int
-	How      Doubling
-	All      bool // a success gives back what the other retries of its run have cost, too, if the last one's price does not double
+	// Doubling is how often the price of a retry after a timeout doubles at most: once with each
+	// run whose last retry followed a timeout, and that fails. One that succeeds halves it again.
+	// If Throttled is set, a Throttled error counts as a timeout in this.
+	Doubling  int
+	Throttled bool
+	All       bool // a success gives back what the other retries of its run have cost, too, if the last one's price does not double
 
 	// Fading is how long it takes what is above ten tokens to fall by the factor e; 0: 5 s.
 	// If the price has doubled, these ten have too: else a process with few calls could
@@ -33,23 +34,12 @@ type Law struct {
 	double int       // how often the price has doubled
 }
 
-// Doubling says which price of a Law doubles: the one after a timeout, with runs whose
-// last retry followed one; all at once, with all runs; or those after a timeout and after
-// a Throttled error at once, with runs whose last retry followed either.
-type Doubling uint8
-
-const (
-	AfterTimeouts Doubling = iota
-	Both
-	AfterOverloads
-)
-
 // mostTokens is how many tokens above ten there are at most.
 const mostTokens = 1000
 
 // Earned returns the law of EarnedBudget.
 func Earned() Law {
-	return Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: AfterOverloads, All: true, Fading: 8 * time.Second, Pause: 5 * time.Second / 16}
+	return Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, Throttled: true, All: true, Fading: 8 * time.Second, Pause: 5 * time.Second / 16}
 }
 
 // fresh returns a budget of the same law from which nobody has drawn.
@@ -94,7 +84,7 @@ func (l *Law) End(o retry.Outcome) {
 
 // doubles reports whether the price of a retry after an error of class c may double.
 func (l *Law) doubles(c retry.Class) bool {
-	return c == retry.TimedOut || l.How == Both || l.How == AfterOverloads && c == retry.Throttled
+	return c == retry.TimedOut || l.Throttled && c == retry.Throttled
 }
 
 func (l *Law) price(c retry.Class) float64 {

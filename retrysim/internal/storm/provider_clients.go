@@ -30,7 +30,6 @@ var ProviderClients = []ProviderClient{
 	{"AWS adaptive", each(func(s *provision) client {
 		return &adaptive{simple: simple{s, awsStandard}, last: s.now, tokens: 500, paid: map[int32]int{}}
 	})},
-	{"hold only", each(func(s *provision) client { return &holding{own: s.own()} })},
 	{"pace of its part", func(s *provision) func(int32) client {
 		return func(process int32) client { return s.paced(process) }
 	}},
@@ -96,31 +95,6 @@ func (c *own) give(i int32) {
 		call.loop.Next(c.Now(), retry.Stop(errs[timesOut])) // its place in the budget
 	}
 	c.finish(i, false)
-}
-
-// holding holds all calls until the latest time that the server has named, and spreads
-// them over as long again.
-type holding struct {
-	*own
-	until time.Duration
-}
-
-func (c *holding) begin(i int32) { c.start(i); c.attempt(i) }
-
-func (c *holding) attempt(i int32) {
-	if c.now < c.until {
-		c.calls[i].retries--
-		c.again(i, c.until-c.now)
-		return
-	}
-	c.send(i)
-}
-
-func (c *holding) answered(i int32, answer kind) {
-	if hint := c.calls[i].hint; answer == tooMany && hint > 0 {
-		c.until = max(c.until, c.now+times(hint, 1+c.rand.Float64()))
-	}
-	c.own.answered(i, answer)
 }
 
 // pacedClient is a process whose calls share a pace.Pace.

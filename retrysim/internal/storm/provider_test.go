@@ -2,8 +2,6 @@ package storm_test
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,19 +60,7 @@ func TestTableOfQuotas(t *testing.T) {
 		name := client.Name
 		table = append(table, cells(name, inPercent(a[name].Waste()), inPercent(a[name].Failing()), inPercent(b[name].Failing()), inPercent(c[name].Goodput), rounded(d[name].Sent)))
 	}
-	before, rest, ok := strings.Cut(readExperiments(t), "<!-- quotas -->\n")
-	old, after, found := strings.Cut(rest, "<!-- end -->")
-	switch {
-	case !ok || !found:
-		t.Fatalf("%s has no place for the table", experiments)
-	case old == markdown(table):
-	case *update:
-		if err := os.WriteFile(experiments, []byte(before+"<!-- quotas -->\n"+markdown(table)+"<!-- end -->"+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s: the table is not what the model gives: run RETRY_LONG=1 go test ./retrysim/internal/storm -update", experiments)
-	}
+	compareTable(t, "quotas", table)
 }
 
 // inPercent and rounded write as many digits as a reader compares.
