@@ -161,7 +161,7 @@ func (b *Table) Summarize(t *testing.T, page, mark string) {
 			a.P99.Seconds(), b.P99.Seconds())
 	}
 	if len(harmless) > 0 {
-		fmt.Fprintf(&text, "| %s | 0 of %d | | | | |\n", strings.Join(harmless, ", "), worlds)
+		fmt.Fprintf(&text, "| %s | 0 of %d | | | | |\n", strings.Join(harmless, "; "), worlds)
 	}
 	old, err := os.ReadFile(page)
 	if err != nil {

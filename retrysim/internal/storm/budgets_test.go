@@ -122,9 +122,9 @@ func TestTableOfBudgets(t *testing.T) {
 	}
 	rows := storm.DocumentedBudgets.Run(t.Context())
 	table := [][]string{cells("rule", "lost", "down", "worse")}
-	// How failures at random and lost answers fare over a longer time is in the table of
-	// TestEarnedBudgetForTenMinutes.
-	leftOut := []string{"failures", "lost answers", "20 % lost"}
+	// The table of TestEarnedBudgetForTenMinutes has failures at random and lost answers, that of
+	// TestWhereTheBudgetLoses a budget for each shard.
+	leftOut := []string{"failures", "lost answers", "20 % lost", "a budget per shard"}
 	for _, k := range rows[0].Kinds {
 		if !slices.Contains(leftOut, k.Kind) {
 			table[0] = append(table[0], k.Kind)
