@@ -154,9 +154,8 @@ func (b *Table) Summarize(t *testing.T, page, mark string) {
 			harmless = append(harmless, s.Name)
 			continue
 		}
-		_, name, _ := strings.Cut(bad[0].world, ": ")
 		a, b := bad[0].figures.With, bad[0].figures.Without
-		fmt.Fprintf(&text, "| %s | %d of %d | %s | %.1f, %.1f %% | %.1f, %.1f %% | %.3g, %.3g s |\n", s.Name, len(bad), worlds, name,
+		fmt.Fprintf(&text, "| %s | %d of %d | %s | %.1f, %.1f %% | %.1f, %.1f %% | %.3g, %.3g s |\n", s.Name, len(bad), worlds, bad[0].world,
 			percent(a.Lost, a.Calls), percent(b.Lost, b.Calls), percent(a.EarlyLost, a.EarlyCalls), percent(b.EarlyLost, b.EarlyCalls),
 			a.P99.Seconds(), b.P99.Seconds())
 	}

@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 	}
 	table.Summarize(t, page, "b")
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.HasPrefix(string(text), "a\n<!-- b -->\n| |") || !strings.Contains(string(text), "\n| guard | 2 of 5 | new | 50.0, 0.0 % | ") ||
+	if err != nil || !strings.HasPrefix(string(text), "a\n<!-- b -->\n| |") || !strings.Contains(string(text), "\n| guard | 2 of 5 | a: new | 50.0, 0.0 % | ") ||
 		!strings.HasSuffix(string(text), "\n| mild; meek | 0 of 1 | | | | |\n<!-- end -->\nc\n<!-- end -->\n") {
 		t.Errorf("the page is %q, %v", text, err)
 	}
