@@ -75,6 +75,6 @@ const (
 	whyFirst   = "beyond the floor it checks whether there are hooks, a budget or a timeout, and copies the value"
 	whyClock   = "the floor itself is slower, because it reads the clock so that an error can say how long the run took"
 	whyRetries = "an error is classified, its text kept and its attempt numbered; an iterator does none of this"
-	whyMemory  = "a Policy passed by value and the frames that classify an error must fit into 2 KiB, together with the caller's frames"
-	whyRun     = "a waiting run keeps 384 bytes besides its stack: its errors, its counts and the contexts of the first retries"
+	whyMemory  = "a Policy passed by value and the frames that classify an error do not fit into 2 KiB together with the caller's frames"
+	whyRun     = "a waiting run keeps 416 bytes besides its stack: its errors, its counts and the contexts of the first retries"
 )

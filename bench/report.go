@@ -30,16 +30,17 @@ func (r Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Speed and memory beside other libraries
 
-Written by `+"`go run ./bench/cmd/table`"+` on %s: %s, GOMAXPROCS %d, %s/%s, %s.
-The rows of a column took turns in %d rounds. A cell has the medians: nanoseconds, and allocations in brackets. “±” is half the distance
-between the quartiles of the times, in the median row: if it is large, the machine was busy. Compare the cells of one column only.
+Written by `+"`go run ./bench/cmd/table`"+` on %s: %s, GOMAXPROCS %d, %s/%s, %s. The load average
+of the machine at the end was %s. The rows of a column took turns in %d short rounds, which other processes rarely interrupt.
+A cell has the medians: nanoseconds, and allocations in brackets. “±” is half the distance between the quartiles of the times, in the median
+row: if it is large, other processes did matter. Compare the cells of one column only.
 [BEHAVIOUR.md](BEHAVIOUR.md) shows what the libraries do besides being fast.
 
-`, r.Date.Format(time.DateOnly), processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version(), r.Rounds)
+`, r.Date.Format(time.DateOnly), processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version(), loadAverage(), r.Rounds)
 	for _, v := range versions() {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
-	fmt.Fprintf(&b, "\n## Goals\n\nSet before they were measured. “×” is the median of the ratios within each round.\n\n| goal | measured | |\n|---|---|---|\n")
+	fmt.Fprintf(&b, "\n## Goals\n\n“×” is the median of the ratios within each round.\n\n| goal | measured | |\n|---|---|---|\n")
 	for _, g := range r.goals() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", g.text, g.measured, g.verdict())
 	}
@@ -145,7 +146,7 @@ func (r Report) writeWaiting(b *strings.Builder) {
 ## 100 000 calls that wait
 
 Each call is made by the first function of its own goroutine, and waits an hour for its first retry. Each library has a process of its
-own. Memory is the stack and heap in use. Time is from the cancel to the end of the last call. Both are per call. A goroutine starts
+own. Memory is the stack and heap in use. Time is from the cancel to the end of the last call, in the quickest of five rounds. Both are per call. A goroutine starts
 with a stack of 2 KiB, and gets 4 KiB if these do not suffice. In a server, where calls are made from deeper frames, a goroutine needs
 more than 2 KiB with any of the libraries.
 
