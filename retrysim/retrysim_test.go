@@ -898,7 +898,7 @@ func TestInterruptedFindClaimsNothing(t *testing.T) {
 	for command, want := range map[string]string{
 		"find":                             "interrupted after 0 of 9 values",
 		"run budgets -every 1000 -seeds 1": "interrupted before all cells were run",
-		"run quotas -processes 1 -duration 61s -load 1.5": "interrupted after 0 of 8 rows",
+		"run quotas -processes 1 -duration 61s -load 1.5": "interrupted after 0 of 7 rows",
 	} {
 		if out, errs, code := retrysim(ctx, strings.Fields(command)...); code != 1 || out != "" || errs != "retrysim: "+want+"\n" {
 			t.Errorf("%s, interrupted at once: code %d, %s%s, want %s", command, code, out, errs, want)
