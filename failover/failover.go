@@ -76,14 +76,15 @@ func Do[V, T any](ctx context.Context, p retry.Policy, s *Set[V], op func(contex
 	if s == nil || op == nil {
 		panic("failover: nil Set or op")
 	}
-	r := &targets{policy: p, rules: rules{s.Failures, s.Rest, s.Elsewhere, s.Broken}}
-	r.places = r.few[:0]
+	r := &targets{rules: rules{s.Failures, s.Rest, s.Elsewhere, s.Broken}}
+	r.places = r.fewPlaces[:0]
 	for i, t := range s.Targets {
 		if t != nil {
 			r.places = append(r.places, place{index: i, name: &t.Name, guards: t.Guards, timeout: t.Timeout, state: &t.state})
 		}
 	}
-	a := r.attempts(ctx)
+	a := r.begin(ctx, p)
+	defer r.giveBack(retry.Exit{}) // if a guard panics while r enters it
 	defer a.Close()
 	for a.Next() {
 		value, err = attempt(r, a.Context(), s.Targets[r.here().index], op)

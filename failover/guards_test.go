@@ -307,7 +307,7 @@ func TestBudget(t *testing.T) {
 	}
 	b.refuse, b.log = false, nil
 	l.answer("a", status(429), nil)
-	l.call("a@100ms a@200ms")
+	l.call("a@0s a@100ms")
 	if got := strings.Join(b.log, "; "); got != "pay 1 throttled; end 1 1 throttled true" {
 		t.Errorf("the budget gets %q", got)
 	}

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -10,30 +11,38 @@ import (
 	"github.com/goretry/retry/internal/readings"
 )
 
-// state is what is known about a target. It rests by itself while its health is closed, and it is asked
-// to rest by its server or by Hold.
+// state is what is known about a target. Two things keep attempts away: its health, which is closed while
+// the target rests by itself and on trial after that, and a request to leave it alone.
 type state struct {
 	mu     sync.Mutex
-	clock  clockx.Clock // of the latest call
 	health health.Health
-	row    health.Row // failures, the evidence of health
+	row    health.Row // failures: the evidence of health
+	request
 
-	asked    time.Time     // it is asked to rest until then; zero: it is not
-	askedFor time.Duration // when it was asked, so that a clock which was set back keeps nobody away
-	wish     time.Time     // the server has asked for so long, which may be longer than MaxRetryAfter
-	refusals health.Row    // attempts in a row that were told to wait: the evidence for kept
-	kept     bool          // that counts for all runs; otherwise it is a preference
+	failed   time.Time // the latest failure
+	hung     bool      // which was a timeout
+	answered uint64    // the attempts up to this one had started when the target answered last
 
-	started  uint64 // the latest attempt: its ticket
-	answered uint64 // the latest that had started when the target answered last
-	told     uint64 // and when it was last asked to rest
-
-	failed time.Time // the latest failure
-	hung   bool      // which was a timeout
-
-	rest   retry.Backoff // of the run that calls
+	clock  clockx.Clock // of the latest run, as are the next two
+	rest   retry.Backoff
 	random func() float64
 }
+
+// request is how long a target is to be left alone, as its server or Hold has said.
+type request struct {
+	until  time.Time     // zero: nobody has said so
+	all    time.Duration // from when it was said
+	wish   time.Time     // the server's own time, which may be beyond MaxRetryAfter
+	kept   bool          // all runs keep to it; otherwise it is a preference
+	told   uint64        // the attempts up to this one had started when it was said
+	proofs health.Row    // attempts in a row that were told so: the evidence for kept
+}
+
+// ahead reports whether the request still counts. A clock that was set back keeps nobody away.
+func (q *request) ahead(now time.Time) bool { return health.Ahead(now, q.until, q.all) }
+
+// drop forgets the request, but not what proves that the server refuses everybody.
+func (q *request) drop() { *q = request{proofs: q.proofs} }
 
 // trial is how many attempts are answered after a rest until any number may start.
 const trial = 10
@@ -53,20 +62,9 @@ type view struct {
 	untried bool          // tired: nobody has tried it in this rest
 	left    time.Duration // away: how much longer
 	wish    time.Duration // and how long its server has asked for
-	rest    time.Duration // and how long it rests in all
+	all     time.Duration // and how long it rests in all
 	failed  time.Time
 	hung    bool
-}
-
-// compare compares v and w by which is tried first, if both are tired.
-func (v *view) compare(w *view) int {
-	switch {
-	case v.hung == w.hung:
-		return v.failed.Compare(w.failed)
-	case v.hung:
-		return 1
-	}
-	return -1
 }
 
 // look returns how s stands.
@@ -83,9 +81,9 @@ func (s *state) view() view {
 	}
 	now := s.clock.Now()
 	v := view{failed: s.failed, hung: s.hung}
-	switch asked := health.Ahead(now, s.asked, s.askedFor); {
+	switch asked := s.ahead(now); {
 	case asked && s.kept:
-		v.fitness, v.left, v.wish, v.rest = away, s.asked.Sub(now), s.wish.Sub(now), s.askedFor
+		v.fitness, v.left, v.wish, v.all = away, s.until.Sub(now), s.wish.Sub(now), s.all
 	case s.health.Ready(now) > 0:
 		v.fitness, v.untried = tired, !s.health.Tried()
 	case asked:
@@ -95,7 +93,7 @@ func (s *state) view() view {
 }
 
 // well reports whether no time matters to s. Then the clock is not read, which is half of the work.
-func (s *state) well() bool { return s.asked.IsZero() && s.health.Well() }
+func (s *state) well() bool { return s.until.IsZero() && s.health.Well() }
 
 // start starts an attempt, unless the target is away, or not free and force is false.
 func (s *state) start(r *targets, force bool) (ticket uint64, ok bool) {
@@ -110,8 +108,7 @@ func (s *state) start(r *targets, force bool) (ticket uint64, ok bool) {
 		now = s.clock.Now()
 	}
 	s.kept = false // what it was asked for is over, or a preference
-	s.started = s.health.Start(now)
-	return s.started, true
+	return s.health.Start(now), true
 }
 
 // news is what an attempt says about its target.
@@ -136,57 +133,57 @@ func (s *state) end(r *targets, ticket uint64, n news) {
 	}
 	switch n.outcome {
 	case health.Passed:
-		s.answered = s.started
-		s.refusals.Reset()
+		s.answered = s.health.Started()
+		s.proofs.Reset()
 		if ticket > s.told {
-			s.asked = time.Time{}
+			s.drop()
 		}
 	case health.Failed, health.Broken:
 		s.failed, s.hung = now, n.hung
 		if n.hint > 0 {
-			everybody := s.refusals.Failed(now, "")
-			s.ask(now, n.hint, r.longestHint(), everybody)
+			everybody := s.proofs.Failed(now, "")
+			s.ask(now, n.hint, r.policy.MaxRetryAfter, everybody)
 			n.outcome = health.Nothing
 		}
 	}
 	s.health.End(now, health.News{Ticket: ticket, Outcome: n.outcome})
 }
 
-// ask has the target rest for d, but not longer than most. keep says that all runs keep to it.
+// ask has the target left alone for d, but not longer than most, or for what is left of an earlier
+// request if that is more. With keep all runs keep to it.
 func (s *state) ask(now time.Time, d, most time.Duration, keep bool) {
-	if !health.Ahead(now, s.asked, s.askedFor) {
-		s.asked, s.askedFor, s.wish, s.kept = time.Time{}, 0, time.Time{}, false
+	if !s.ahead(now) {
+		s.drop()
 	}
 	if at := now.Add(d); at.After(s.wish) {
 		s.wish = at
 	}
 	d = min(d, most)
-	if at := now.Add(d); at.After(s.asked) {
-		s.asked, s.askedFor = at, d
+	if at := now.Add(d); at.After(s.until) {
+		s.until, s.all = at, d
 	}
-	s.told = s.started
+	s.told = s.health.Started()
 	if keep {
 		s.kept = true
-		s.health.Hold(now, s.asked.Sub(now)) // on trial after that
+		s.health.Hold(now, s.until.Sub(now)) // on trial after that
 	}
 }
 
 func (s *state) hold(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rules()
+	s.follow()
 	s.clock = readings.Clock(s.clock)
 	now := s.clock.Now()
-	if d > 0 {
-		if !s.kept { // a preference is no rest
-			s.asked = time.Time{}
-		}
-		s.ask(now, d, d, true)
+	if d <= 0 {
+		s.request = request{}
+		s.health.Hold(now, 0)
 		return
 	}
-	s.asked, s.told = time.Time{}, s.started
-	s.refusals.Reset()
-	s.health.Hold(now, 0)
+	if !s.kept { // a preference is no rest
+		s.drop()
+	}
+	s.ask(now, d, d, true)
 }
 
 func (s *state) resting() time.Duration {
@@ -195,24 +192,22 @@ func (s *state) resting() time.Duration {
 	if s.well() {
 		return 0
 	}
-	now := readings.Clock(s.clock).Now()
+	now := s.clock.Now()
 	left := s.health.Left(now)
-	if health.Ahead(now, s.asked, s.askedFor) {
-		left = max(left, s.asked.Sub(now))
+	if s.ahead(now) {
+		left = max(left, s.until.Sub(now))
 	}
 	return left
 }
 
 // use has s follow the rules of a run, which may be those of another Set next time.
 func (s *state) use(r *targets) {
-	s.rules()
-	s.clock, s.rest, s.random = r.clock, r.rules.rest, r.policy.Rand
-	if s.row.Least = r.rules.failures; s.row.Least <= 0 {
-		s.row.Least = 3
-	}
+	s.follow()
+	s.clock, s.rest, s.random = r.policy.Clock, r.rest, r.policy.Rand
+	s.row.Least = r.failures
 }
 
-func (s *state) rules() {
+func (s *state) follow() {
 	if s.health.Rule.Evidence == nil {
 		s.health.Rule = health.Rule{Evidence: &s.row, Wait: s.restFor, Hang: hang, Ramp: trial, Strict: true}
 	}
@@ -223,11 +218,16 @@ func hang(rest, _ time.Duration) time.Duration { return max(rest, time.Second) }
 
 // restFor returns how long the nth rest is.
 func (s *state) restFor(n int, _ time.Duration) time.Duration {
-	b := s.rest
-	if b == nil {
-		b = defaultRest
-	}
-	return max(b.Delay(retry.Step{Retry: n, Rand: draw(s.random)}), 0)
+	return max(s.rest.Delay(retry.Step{Retry: n, Rand: draw(s.random)}), 0)
 }
 
-var defaultRest retry.Backoff = retry.Exponential{Base: 2 * time.Second, Max: time.Minute, Jitter: retry.EqualJitter}
+// draw returns a random number of a policy.
+func draw(random func() float64) float64 {
+	if random == nil {
+		return rand.Float64()
+	}
+	if x := random(); x > 0 {
+		return min(x, 1)
+	}
+	return 0 // also for NaN
+}

@@ -100,6 +100,9 @@ func (h *Health) Left(now time.Time) time.Duration {
 // Tried reports whether an attempt has started since h closed, or ever if it never has.
 func (h *Health) Tried() bool { return h.started > h.closed }
 
+// Started returns the ticket of the latest attempt.
+func (h *Health) Started() uint64 { return h.started }
+
 // Start notes that an attempt starts, which may be one for which h is not Ready. The caller
 // calls End with the ticket, or the attempt hangs. If h is well, now may be zero.
 func (h *Health) Start(now time.Time) (ticket uint64) {

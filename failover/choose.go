@@ -1,0 +1,202 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/health"
+	"github.com/goretry/retry/internal/paced"
+)
+
+// never is a wait that does not end. A turn of which nobody knows when it comes is better.
+const (
+	never    time.Duration = math.MaxInt64
+	sometime               = never - 1
+)
+
+// candidate is a target that may be asked now.
+type candidate struct {
+	index int
+	view
+}
+
+// options are what a run can do next.
+type options struct {
+	now    []candidate   // the targets to ask: free ones in the order of preference, then tired ones
+	round  bool          // another round has targets
+	rest   time.Duration // until the first target may be asked that is left alone now
+	spread time.Duration // over which the runs that wait for that come back
+	late   time.Duration // until one may be asked for which the run does not wait
+	bound  time.Duration // until the run may ask one, as their servers have told it
+}
+
+// options returns them, with room for those to ask now.
+func (r *targets) options(room []candidate) options {
+	o := options{now: room, rest: never, late: never, bound: never}
+	var tired []candidate
+	usable := false // one is free, though it may be tried in this round
+	for i := range r.places {
+		t := &r.places[i]
+		if t.out || stays(&r.found) && i != r.now {
+			continue
+		}
+		c := candidate{i, t.state.look(r.policy.Clock)}
+		bound := r.bound(t)
+		o.bound = min(o.bound, bound)
+		switch {
+		case c.fitness == away && c.wish > r.policy.MaxRetryAfter:
+			o.late = min(o.late, c.left)
+		case c.fitness == away && c.left >= bound:
+			o.waitFor(c.left, c.all)
+		case bound > 0:
+			o.waitFor(bound, 0)
+		case t.tried:
+			o.round = true
+			usable = usable || c.fitness == free
+		case c.fitness == free:
+			usable = true
+			o.now = append(o.now, c)
+		default:
+			tired = append(tired, c)
+		}
+	}
+	slices.SortStableFunc(tired, candidate.compare)
+	for _, c := range tired {
+		// If the run can come back to one that is free, one that rests is tried once in a rest: mostly
+		// that is an attempt less for one that works.
+		if !usable || c.untried {
+			o.now = append(o.now, c)
+		}
+	}
+	return o
+}
+
+// bound returns how long the run may not ask t.
+func (r *targets) bound(t *place) time.Duration {
+	if t.not.IsZero() {
+		return 0
+	}
+	if now := r.policy.Clock.Now(); health.Ahead(now, t.not, r.policy.MaxRetryAfter) {
+		return t.not.Sub(now)
+	}
+	return 0
+}
+
+func (o *options) waitFor(rest, spread time.Duration) {
+	if rest < o.rest {
+		o.rest, o.spread = rest, spread
+	}
+}
+
+// compare compares tired targets by which is tried first: the one that failed longest ago, and those that timed out
+// last.
+func (c candidate) compare(d candidate) int {
+	switch {
+	case c.hung == d.hung:
+		return c.failed.Compare(d.failed)
+	case c.hung:
+		return 1
+	}
+	return -1
+}
+
+// Enter chooses the target of the next attempt.
+func (r *targets) Enter(ctx context.Context, e retry.Entry) (pass retry.Pass, err error) {
+	for err = errBusy; err == errBusy; {
+		pass, err = r.choose(ctx, e)
+	}
+	return pass, err
+}
+
+// choose asks the targets in order, and starts the attempt at the first that admits it. If none does, the run waits
+// for the first turn, or for what comes before that.
+func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	var refusal error // the one that says to come back first
+	refused := -1
+	if len(r.passes) > 0 { // the turn has come for which the run has waited
+		pass, err := r.ask(ctx, e)
+		if err == nil || err == errBusy {
+			return pass, err
+		}
+		refused, refusal = r.now, err
+	}
+
+	var room [8]candidate
+	o := r.options(room[:0])
+	var first candidate
+	turn := never // of first
+	for _, c := range o.now {
+		if c.index == refused || c.fitness == tired && turn < e.Patience { // do not disturb a tired one
+			continue
+		}
+		pass, err := r.askAt(ctx, e, c)
+		switch {
+		case err == errBusy, err == nil && (!pass.Again || len(r.places) == 1):
+			return pass, err
+		case err == nil:
+			if in := waitOf(pass); in < turn {
+				first, turn = c, in
+			}
+			r.giveBack(retry.Exit{})
+		case refusal == nil || comeBack(err) < comeBack(refusal):
+			refusal = err
+		}
+	}
+
+	backoff := never
+	if o.round {
+		backoff = r.backoff(e.Class, retry.Step{Rand: draw(r.policy.Rand)})
+	}
+	if other := min(o.rest, backoff); turn < never && (turn <= other || other >= e.Patience) {
+		pass, err := r.askAt(ctx, e, first)
+		if err == nil || err == errBusy {
+			return pass, err
+		}
+		refusal = err
+	}
+	return r.wait(e, o, backoff, refusal)
+}
+
+// wait has the run wait for another round or for the end of a rest, or ends it. Neither is a switch.
+func (r *targets) wait(e retry.Entry, o options, backoff time.Duration, refusal error) (retry.Pass, error) {
+	r.newRound()
+	if err := r.settle(e); err != nil {
+		return retry.Pass{}, err
+	}
+	switch {
+	case backoff < o.rest:
+		r.rounds, r.prev = r.rounds+1, backoff
+		return retry.Pass{Wait: backoff, Again: true}, nil
+	case o.rest < never:
+		// All who have come during a rest wait for its end: they come back as they came, over as long
+		// again, and not all at once.
+		spread := max(min(o.spread, (e.Patience-o.rest)/2), 0)
+		return retry.Pass{Wait: o.rest + time.Duration(draw(r.policy.Rand)*float64(spread)), Again: true}, nil
+	case refusal != nil:
+		return retry.Pass{}, refusal
+	case o.late < never:
+		return retry.Pass{}, retry.Stop(paced.Late(o.late))
+	}
+	return retry.Pass{}, retry.Stop(errors.New("failover: the Set has no target"))
+}
+
+// comeBack returns how long a refusal keeps the run away.
+func comeBack(refusal error) time.Duration {
+	v := retry.Policy{}.Judge(refusal)
+	if v.Class == retry.Permanent {
+		return never
+	}
+	return v.Hint
+}
+
+// waitOf returns how long the wait of a pass is, as far as it is known.
+func waitOf(p retry.Pass) time.Duration {
+	if p.Wake != nil && !p.Timed && p.Wait == 0 {
+		return sometime
+	}
+	return min(p.Wait, sometime)
+}
