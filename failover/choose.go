@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -37,40 +38,34 @@ type options struct {
 // options returns them, with room for those to ask now.
 func (r *targets) options(room []candidate) options {
 	o := options{now: room, rest: never, late: never, bound: never}
-	var tired []candidate
 	usable := false // one is free, though it may be tried in this round
 	for i := range r.places {
 		t := &r.places[i]
 		if t.out || stays(&r.found) && i != r.now {
 			continue
 		}
-		c := candidate{i, t.state.look(r.policy.Clock)}
-		bound := r.bound(t)
+		c, bound := candidate{i, t.state.look(r.policy.Clock)}, r.bound(t)
 		o.bound = min(o.bound, bound)
+		wait := max(bound, c.left)
+		usable = usable || wait == 0 && c.fitness == free
 		switch {
-		case c.fitness == away && c.wish > r.policy.MaxRetryAfter:
+		case c.wish > r.policy.MaxRetryAfter:
 			o.late = min(o.late, c.left)
-		case c.fitness == away && c.left >= bound:
-			o.waitFor(c.left, c.all)
-		case bound > 0:
-			o.waitFor(bound, 0)
+		case wait > 0:
+			if wait < o.rest {
+				o.rest, o.spread = wait, c.all
+			}
 		case t.tried:
 			o.round = true
-			usable = usable || c.fitness == free
-		case c.fitness == free:
-			usable = true
-			o.now = append(o.now, c)
 		default:
-			tired = append(tired, c)
+			o.now = append(o.now, c)
 		}
 	}
-	slices.SortStableFunc(tired, candidate.compare)
-	for _, c := range tired {
-		// If the run can come back to one that is free, one that rests is tried once in a rest: mostly
-		// that is an attempt less for one that works.
-		if !usable || c.untried {
-			o.now = append(o.now, c)
-		}
+	slices.SortStableFunc(o.now, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.fitness, b.fitness), a.failed.Compare(b.failed))
+	})
+	if usable { // the run can come back to it: mostly that is an attempt less for one that works
+		o.now = slices.DeleteFunc(o.now, func(c candidate) bool { return c.fitness > free && !c.untried })
 	}
 	return o
 }
@@ -84,24 +79,6 @@ func (r *targets) bound(t *place) time.Duration {
 		return t.not.Sub(now)
 	}
 	return 0
-}
-
-func (o *options) waitFor(rest, spread time.Duration) {
-	if rest < o.rest {
-		o.rest, o.spread = rest, spread
-	}
-}
-
-// compare compares tired targets by which is tried first: the one that failed longest ago, and those that timed out
-// last.
-func (c candidate) compare(d candidate) int {
-	switch {
-	case c.hung == d.hung:
-		return c.failed.Compare(d.failed)
-	case c.hung:
-		return 1
-	}
-	return -1
 }
 
 // Enter chooses the target of the next attempt.
@@ -130,7 +107,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 	var first candidate
 	turn := never // of first
 	for _, c := range o.now {
-		if c.index == refused || c.fitness == tired && turn < e.Patience { // do not disturb a tired one
+		if c.index == refused || c.fitness > free && turn < e.Patience { // do not disturb one that rests
 			continue
 		}
 		pass, err := r.askAt(ctx, e, c)

@@ -232,6 +232,27 @@ func TestAllAreRefused(t *testing.T) {
 	l.rests("a", 10*time.Second)
 }
 
+// No run waits for a server that wishes for more than MaxRetryAfter: the error says when it will be asked.
+func TestAllAreRefusedForLong(t *testing.T) {
+	l := newLab(t, "a")
+	l.answer("a", told(time.Hour))
+	for range 6 {
+		l.call("a")
+		l.clock.Advance(400 * time.Millisecond)
+	}
+	l.rests("a", 5*time.Minute-400*time.Millisecond)
+	err := l.call("")
+	late, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err)
+	if !errors.Is(err, retry.ErrPaced) || !ok || late.RetryAfter() != 5*time.Minute-400*time.Millisecond {
+		t.Errorf("the error is %v, want an ErrPaced that says when a is asked", err)
+	}
+	l.clock.Advance(5 * time.Minute)
+	l.call("a")
+}
+
 // Those who wait for the end of such a rest come back over as long again, or half of what they have.
 func TestComeBackSpread(t *testing.T) {
 	for _, tt := range []struct {

@@ -306,8 +306,8 @@ func TestBudget(t *testing.T) {
 		t.Errorf("the budget gets %q, %v", got, err)
 	}
 	b.refuse, b.log = false, nil
-	l.answer("a", status(429), nil)
-	l.call("a@0s a@100ms")
+	l.answer("a", retry.ErrRejected, status(429), nil) // a poll costs nothing
+	l.call("a@0s a@100ms a@300ms")
 	if got := strings.Join(b.log, "; "); got != "pay 1 throttled; end 1 1 throttled true" {
 		t.Errorf("the budget gets %q", got)
 	}
@@ -386,6 +386,59 @@ func TestAnUnknownTurnBeforeARestThatIsTooLong(t *testing.T) {
 	l.answer("b", told(time.Minute), nil)
 	l.clock.AfterFunc(10*time.Millisecond, g.open)
 	if err := l.callBefore(30*time.Second, "b@0s a@10ms"); err != nil {
+		t.Error(err)
+	}
+}
+
+// guardFunc is a guard that only enters.
+type guardFunc func(retry.Entry) (retry.Pass, error)
+
+func (f guardFunc) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) { return f(e) }
+func (guardFunc) Leave(retry.Pass, retry.Exit)                                 {}
+
+// A switch that a guard of the policy refuses comes after the backoff, and is made elsewhere all the same.
+func TestARefusedSwitch(t *testing.T) {
+	full := errors.New("full")
+	for _, tt := range []struct {
+		refusal error
+		want    string
+	}{
+		{full, "a@0s b@100ms"},
+		{retry.After(full, time.Second), "a@0s b@6s"}, // the refusal is throttled
+	} {
+		l := newLab(t, "ab")
+		l.timed = true
+		l.policy.ThrottleBackoff = retry.Constant(5 * time.Second)
+		entered := 0
+		l.policy.Guards = []retry.Guard{guardFunc(func(retry.Entry) (retry.Pass, error) {
+			if entered++; entered == 2 {
+				return retry.Pass{}, tt.refusal
+			}
+			return retry.Pass{}, nil
+		})}
+		l.answer("a", errDown)
+		if err := l.call(tt.want); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A guard that refuses a turn which it has promised stops no other target.
+func TestARefusedTurn(t *testing.T) {
+	l := newLab(t, "ab")
+	l.timed = true
+	entered := 0
+	l.target("a").Guards = []retry.Guard{guardFunc(func(retry.Entry) (retry.Pass, error) {
+		if entered++; entered == 2 {
+			return retry.Pass{}, errors.New("full")
+		}
+		return retry.Pass{Wait: time.Second}, nil
+	})}
+	entered = 2
+	l.call("b@0s") // from now on b knows the clock
+	entered = 0
+	l.target("b").Hold(3 * time.Second)
+	if err := l.call("b@3s"); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ var errBusy = errors.New("failover: another run was faster")
 
 // askAt asks a target that no guard has admitted yet.
 func (r *targets) askAt(ctx context.Context, e retry.Entry, c candidate) (retry.Pass, error) {
-	r.now, r.forced = c.index, c.fitness == tired
+	r.now, r.forced = c.index, c.fitness > free
 	return r.ask(ctx, e)
 }
 

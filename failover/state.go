@@ -53,18 +53,18 @@ type fitness uint8
 const (
 	free  fitness = iota // an attempt may start
 	tired                // it rests by itself, it is on trial and no more may start, or a server would prefer it
+	hangs                // it is tired, and has timed out when it failed last
 	away                 // it is left alone
 )
 
 // view is how a target stands now.
 type view struct {
 	fitness
-	untried bool          // tired: nobody has tried it in this rest
+	failed  time.Time     // tired: the latest failure
+	untried bool          // and nobody has tried it in this rest
 	left    time.Duration // away: how much longer
+	all     time.Duration // and how long that is in all
 	wish    time.Duration // and how long its server has asked for
-	all     time.Duration // and how long it rests in all
-	failed  time.Time
-	hung    bool
 }
 
 // look returns how s stands.
@@ -80,14 +80,16 @@ func (s *state) view() view {
 		return view{}
 	}
 	now := s.clock.Now()
-	v := view{failed: s.failed, hung: s.hung}
-	switch asked := s.ahead(now); {
+	rests, asked := s.health.Ready(now) > 0, s.ahead(now)
+	switch {
 	case asked && s.kept:
-		v.fitness, v.left, v.wish, v.all = away, s.until.Sub(now), s.wish.Sub(now), s.all
-	case s.health.Ready(now) > 0:
-		v.fitness, v.untried = tired, !s.health.Tried()
-	case asked:
-		v.fitness, v.untried = tired, true
+		return view{fitness: away, left: s.until.Sub(now), wish: s.wish.Sub(now), all: s.all}
+	case !rests && !asked:
+		return view{}
+	}
+	v := view{fitness: tired, failed: s.failed, untried: !rests || !s.health.Tried()}
+	if s.hung {
+		v.fitness = hangs
 	}
 	return v
 }
@@ -100,7 +102,7 @@ func (s *state) start(r *targets, force bool) (ticket uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.use(r)
-	if f := s.view().fitness; f == away || f == tired && !force {
+	if f := s.view().fitness; f == away || f > free && !force {
 		return 0, false
 	}
 	var now time.Time
