@@ -27,7 +27,7 @@ type candidate struct {
 
 // options are what a run can do next.
 type options struct {
-	now    []candidate   // the targets to ask: free ones in the order of preference, then tired ones
+	ask    []candidate   // the targets to ask: free ones in the order of preference, then tired ones
 	round  bool          // another round has targets
 	rest   time.Duration // until the first target may be asked that is left alone now
 	spread time.Duration // over which the runs that wait for that come back
@@ -37,11 +37,11 @@ type options struct {
 
 // options returns them, with room for those to ask now.
 func (r *targets) options(room []candidate) options {
-	o := options{now: room, rest: never, late: never, bound: never}
+	o := options{ask: room, rest: never, late: never, bound: never}
 	usable := false // one is free, though it may be tried in this round
 	for i := range r.places {
 		t := &r.places[i]
-		if t.out || stays(&r.found) && i != r.now {
+		if t.out || stays(&r.found) && i != r.at {
 			continue
 		}
 		c, bound := candidate{i, t.state.look(r.policy.Clock)}, r.bound(t)
@@ -58,25 +58,25 @@ func (r *targets) options(room []candidate) options {
 		case t.tried:
 			o.round = true
 		default:
-			o.now = append(o.now, c)
+			o.ask = append(o.ask, c)
 		}
 	}
-	slices.SortStableFunc(o.now, func(a, b candidate) int {
+	slices.SortStableFunc(o.ask, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.fitness, b.fitness), a.failed.Compare(b.failed))
 	})
 	if usable { // the run can come back to it: mostly that is an attempt less for one that works
-		o.now = slices.DeleteFunc(o.now, func(c candidate) bool { return c.fitness > free && !c.untried })
+		o.ask = slices.DeleteFunc(o.ask, func(c candidate) bool { return c.fitness > free && !c.untried })
 	}
 	return o
 }
 
 // bound returns how long the run may not ask t.
 func (r *targets) bound(t *place) time.Duration {
-	if t.not.IsZero() {
+	if t.notBefore.IsZero() {
 		return 0
 	}
-	if now := r.policy.Clock.Now(); health.Ahead(now, t.not, r.policy.MaxRetryAfter) {
-		return t.not.Sub(now)
+	if now := r.policy.Clock.Now(); health.Ahead(now, t.notBefore, r.policy.MaxRetryAfter) {
+		return t.notBefore.Sub(now)
 	}
 	return 0
 }
@@ -99,14 +99,14 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		if err == nil || err == errBusy {
 			return pass, err
 		}
-		refused, refusal = r.now, err
+		refused, refusal = r.at, err
 	}
 
 	var room [8]candidate
 	o := r.options(room[:0])
 	var first candidate
 	turn := never // of first
-	for _, c := range o.now {
+	for _, c := range o.ask {
 		if c.index == refused || c.fitness > free && turn < e.Patience { // do not disturb one that rests
 			continue
 		}

@@ -28,7 +28,8 @@
 //     longest ago is tried, those that timed out last. So no outage is made by this package. A
 //     run whose round has nothing else left does so too, once in each rest.
 //   - If all targets have to be left alone, the run waits for the first, and comes
-//     back within as long again, by chance. If that is too late it ends at once, with [retry.ErrPaced].
+//     back within as long again, by chance. If that is too late, or the server has wished for more than
+//     MaxRetryAfter, the run ends at once with [retry.ErrPaced], whose RetryAfter says when it is asked.
 //   - A target whose guards have the attempt wait, or refuse it, is passed over. If none admits it, the
 //     run waits for what comes first: a turn, the end of a rest, or the next round.
 //   - A permanent error ends the run, unless Set.Elsewhere or Set.Broken says that another target may do.

@@ -14,7 +14,7 @@ var errBusy = errors.New("failover: another run was faster")
 
 // askAt asks a target that no guard has admitted yet.
 func (r *targets) askAt(ctx context.Context, e retry.Entry, c candidate) (retry.Pass, error) {
-	r.now, r.forced = c.index, c.fitness > free
+	r.at, r.forced = c.index, c.fitness > free
 	return r.ask(ctx, e)
 }
 
@@ -59,17 +59,16 @@ func (r *targets) Leave(_ retry.Pass, x retry.Exit) {
 		r.giveBack(x)
 		return
 	}
-	n := news{}
+	n := r.news
 	switch {
 	case x.Ending != retry.Returned && x.Ending != retry.Expired:
-	case x.Verdict.Err == nil:
-		n.outcome = health.Passed
-	case x.Verdict.Class == retry.Unknown: // nobody has judged it: the caller's deadline has passed
-		if n = r.news; n.outcome == health.Failed {
+		n = news{}
+	case x.Verdict.Err != nil && x.Verdict.Class == retry.Unknown: // nobody has judged it: the caller's deadline has passed
+		if n.outcome == health.Failed {
 			n.hung, n.late, n.hint = true, true, 0
 		}
-	default:
-		n, x.Verdict = r.news, r.own
+	case x.Verdict.Err != nil:
+		x.Verdict = r.own
 	}
 	if t.timeout < r.policy.AttemptTimeout && x.Ending != retry.NotMade { // the run does not know of it
 		x.Allowed = min(cmp.Or(x.Allowed, never), t.timeout)

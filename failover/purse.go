@@ -20,13 +20,10 @@ type wallet struct {
 }
 
 func (b *purse) Withdraw(w retry.Withdrawal) bool {
-	if !b.switched && slices.ContainsFunc(b.places, func(t place) bool { return t.tried }) {
-		b.switched = true
-		if b.gift = w.Class == retry.Unprocessed || w.Class == retry.Throttled; b.gift {
-			return true
-		}
-	}
-	return b.pay(w)
+	first := !b.switched && slices.ContainsFunc(b.places, func(t place) bool { return t.tried }) // else the round is over
+	b.switched = b.switched || first
+	b.gift = first && (w.Class == retry.Unprocessed || w.Class == retry.Throttled)
+	return b.gift || b.pay(w)
 }
 
 // settle pays for the round that comes instead of a switch which was granted for nothing.
@@ -60,10 +57,9 @@ func (b *purse) End(o retry.Outcome) {
 
 // Price is that of the caller's budget. One that does not say it has enough for nothing.
 func (b *purse) Price(w retry.Withdrawal) (price, left float64) {
-	type pricer interface {
-		Price(retry.Withdrawal) (price, left float64)
-	}
-	if p, ok := b.policy.Budget.(pricer); ok {
+	if p, ok := b.policy.Budget.(interface {
+		Price(retry.Withdrawal) (float64, float64)
+	}); ok {
 		return p.Price(w)
 	}
 	return 0, 0

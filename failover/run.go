@@ -15,13 +15,14 @@ import (
 
 // targets is one call of Do: a run of Policy.Attempts whose last guard is the set itself. So a wait for a
 // target is a guard's wait, and a target learns the true end of each attempt. Hooks.Guard gets the name
-// of this type. It is also the run's backoff, and as purse its budget. The run calls, in this order:
+// of this type. It is also the run's backoff, and as purse its budget. An attempt goes through
 //
-//	Enter     choose finds a target, or has the run wait and come again
-//	judge     says what the error of the attempt means to the target, and to the run
-//	Leave     tells the target and its guards
-//	Delay     is 0 if another target follows at once, else the round is over
-//	Withdraw  pays for the retry
+//	Enter     which chooses a target, or has the run wait and then chooses again
+//	context   with the target's name and timeout
+//	judge     of its error: what it means to the target, to the run, and where the next attempt is made
+//	Leave     which tells the target and its guards
+//	Delay     which is 0 before a switch, else the backoff
+//	Withdraw  which pays for the retry
 type targets struct {
 	policy retry.Policy // the caller's, and what its zero values mean
 	rules
@@ -29,7 +30,7 @@ type targets struct {
 	name   atomic.Pointer[string] // of the target of the latest attempt
 
 	// The target that is asked, or at which the attempt is made.
-	now    int
+	at     int          // the index of its place
 	forced bool         // although it is tired
 	passes []retry.Pass // of its guards; if there are some when Enter is called, the last has the attempt wait
 	ticket uint64       // of the attempt; 0: it has not started
@@ -57,14 +58,14 @@ type rules struct {
 
 // place is a target as a run sees it, whatever its value.
 type place struct {
-	index   int // in Set.Targets
-	name    *string
-	guards  []retry.Guard
-	timeout time.Duration // of an attempt; never: none
-	state   *state
-	tried   bool      // in this round
-	out     bool      // the run does not ask it again
-	not     time.Time // the run does not ask it before: its server has said so
+	index     int // in Set.Targets
+	name      *string
+	guards    []retry.Guard
+	timeout   time.Duration // of an attempt; never: none
+	state     *state
+	tried     bool      // in this round
+	out       bool      // the run does not ask it again
+	notBefore time.Time // its server has told this run so
 }
 
 // judged is what the error of an attempt has come to.
@@ -109,13 +110,13 @@ func (r *targets) begin(ctx context.Context, p retry.Policy) *retry.Attempts {
 	return p.Attempts(ctx)
 }
 
-func (r *targets) here() *place { return &r.places[r.now] }
+func (r *targets) here() *place { return &r.places[r.at] }
 
 // context returns the context of the attempt at the target that r has chosen.
 func (r *targets) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	t := r.here()
-	r.judged = judged{}
-	r.gift = false // it is made
+	r.judged = judged{news: news{outcome: health.Passed}} // until an error says otherwise
+	r.gift = false                                        // it is made
 	ctx = context.WithValue(ctx, nameKey{}, t.name)
 	if t.timeout < r.policy.AttemptTimeout {
 		return r.policy.Clock.WithTimeoutCause(ctx, t.timeout, retry.ErrAttemptTimeout)
@@ -143,7 +144,7 @@ func (r *targets) judge(ctx context.Context, err error) {
 	var moves bool
 	r.news, moves = r.blame(err, &v)
 	if r.news.hint > 0 {
-		t.not = now.Add(r.news.hint)
+		t.notBefore = now.Add(r.news.hint)
 	}
 	t.tried, t.out = true, moves || r.news.hint > r.policy.MaxRetryAfter
 	if r.found = r.follow(v, moves); !r.atOnce {
@@ -181,7 +182,7 @@ func (r *targets) follow(v retry.Verdict, moves bool) retry.Verdict {
 	if r.atOnce = false; len(r.places) > 1 && !stays(&v) && (end == retry.ReasonNone || end == retry.ReasonRetryAfter && others) {
 		var room [8]candidate
 		o := r.options(room[:0])
-		r.atOnce, v.Hint = len(o.now) > 0, o.bound
+		r.atOnce, v.Hint = len(o.ask) > 0, o.bound
 	}
 	return v
 }
