@@ -427,7 +427,7 @@ func (c *call) beforeRetry() {
 func (c *call) end(returned bool) {
 	defer c.tell()
 	c.body.finish(returned)
-	if c.resp != nil && c.resp.Body != nil && !returned {
-		c.resp.Body.Close()
+	if !returned {
+		closeBody(c.resp)
 	}
 }

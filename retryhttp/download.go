@@ -259,14 +259,8 @@ func (d *download) fit(c *call, resp *http.Response) retry.Verdict {
 	if total >= 0 {
 		d.total = total
 	}
-	resp.Body = &part{io.LimitReader(resp.Body, end-start+1), resp.Body}
+	resp.Body = readCloser{io.LimitReader(resp.Body, end-start+1), resp.Body} // no more than the 206 has promised
 	return retry.Verdict{}
-}
-
-// part is the body of a 206. It reads no more than the 206 promised.
-type part struct {
-	io.Reader
-	io.Closer
 }
 
 // parseContentRange reads "bytes 5-9/10", or with a total of -1 "bytes 5-9/*".

@@ -113,7 +113,7 @@ func (c *call) bound(resp *http.Response, h held, ctx context.Context) io.ReadCl
 	b := &guardedBody{ReadCloser: resp.Body, call: c, ctx: ctx, held: h}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
-			return &boundConn{conn, b.end}
+			return &boundConn{copyBody{conn, b.end}, conn}
 		}
 	}
 	if ctx.Done() != nil {

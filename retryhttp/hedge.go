@@ -68,7 +68,7 @@ type race struct {
 // or else the error.
 func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	defer func() {
-		if r.last != nil && r.last != resp {
+		if r.last != resp {
 			closeBody(r.last)
 		}
 	}()
@@ -107,15 +107,13 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 			return
 		}
 		cancel(nil)
-		if resp != nil { // a func of the policy has panicked, or there is nothing to close
-			closeBody(resp)
-		}
+		closeBody(resp) // a func of the policy has panicked, or there is nothing to close
 	}()
 	resp, err := r.toBase(r.via, r.copy(sent))
 	if err != nil || resp == nil {
 		return nil, err
 	}
-	body := resp.Body != nil && resp.Body != http.NoBody
+	body := goesOnAfter(resp)
 	if body {
 		resp.Body = &copyBody{resp.Body, cancel}
 	}
@@ -170,13 +168,14 @@ func (r *race) keep(resp *http.Response, refused bool) {
 // discard closes a response that is not returned, without draining it. It keeps the
 // last failure, which may still be returned.
 func (r *race) discard(resp *http.Response) {
-	if resp != nil && resp != r.last {
+	if resp != r.last {
 		closeBody(resp)
 	}
 }
 
+// closeBody closes the body of resp, if there is one.
 func closeBody(resp *http.Response) {
-	if resp.Body != nil {
+	if resp != nil && resp.Body != nil {
 		resp.Body.Close()
 	}
 }

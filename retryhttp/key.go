@@ -58,19 +58,7 @@ func quote(key string) (string, error) {
 
 // isQuoted reports whether printable ASCII is a string of structured fields.
 func isQuoted(s string) bool {
-	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
-		return false
-	}
-	s = s[1 : len(s)-1]
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return false
-		case '\\':
-			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
-				return false
-			}
-		}
-	}
-	return true
+	inner, ok := strings.CutPrefix(s, `"`)
+	inner, ends := strings.CutSuffix(inner, `"`)
+	return ok && ends && !strings.ContainsAny(strings.NewReplacer(`\\`, "", `\"`, "").Replace(inner), `"\`)
 }

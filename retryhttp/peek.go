@@ -20,10 +20,12 @@ func peek(body io.ReadCloser, most int64) (text []byte, again io.ReadCloser) {
 
 // putBack returns a body that begins with text and goes on with rest.
 func putBack(text []byte, rest io.Reader, body io.Closer) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(text), rest), body}
+	return readCloser{io.MultiReader(bytes.NewReader(text), rest), body}
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 // failing is what remains of a body that could not be read.

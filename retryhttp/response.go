@@ -11,7 +11,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
-
 	"github.com/goretry/retry/internal/readings"
 )
 
@@ -132,9 +131,7 @@ func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, e
 		}
 	}
 	l.cancel(nil)
-	if resp != nil && resp.Body != nil {
-		resp.Body.Close()
-	}
+	closeBody(resp)
 	return nil, err
 }
 
@@ -145,7 +142,7 @@ func (l *headerLimit) bind(resp *http.Response) {
 		l.cancel(nil)
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		if conn, ok := l.body.(io.ReadWriteCloser); ok {
-			resp.Body = &boundConn{conn, l.cancel}
+			resp.Body = &boundConn{copyBody{conn, l.cancel}, conn}
 			return
 		}
 		fallthrough
@@ -180,19 +177,13 @@ func (b *boundBody) Close() error {
 // boundConn is the connection of a 101. It ends its attempt's context when it is
 // closed, not at the end of reading, since there may still be something to write.
 type boundConn struct {
-	io.ReadWriteCloser
-	cancel context.CancelCauseFunc
-}
-
-func (c *boundConn) Close() error {
-	err := c.ReadWriteCloser.Close()
-	c.cancel(nil)
-	return err
+	copyBody
+	io.Writer // the connection too
 }
 
 // CloseWrite calls that of net/http's connection, if it has one.
 func (c *boundConn) CloseWrite() error {
-	if conn, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+	if conn, ok := c.Writer.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()
 	}
 	return fmt.Errorf("CloseWrite: %w", errors.ErrUnsupported)

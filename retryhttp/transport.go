@@ -182,21 +182,17 @@ func (t *Transport) changes(req *http.Request) bool {
 }
 
 // CloseIdleConnections closes those of Base, for [http.Client.CloseIdleConnections].
-func (t *Transport) CloseIdleConnections() { closeIdle(t.base()) }
-
-func (t *Transport) base() http.RoundTripper { return orDefault(t.Base) }
-
-func orDefault(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		return http.DefaultTransport
-	}
-	return base
-}
-
-func closeIdle(base http.RoundTripper) {
-	if base, ok := base.(interface{ CloseIdleConnections() }); ok {
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
 }
 
 // pass sends a request of JSON or Download, which may be a hop of a redirect.
