@@ -54,7 +54,8 @@ func (b *body) next(limit int64) (body io.ReadCloser) {
 		body, b.copied = b.copied, nil
 		return body
 	}
-	return b.replay.next()
+	b.replay.latest = &view{body: b.replay}
+	return b.replay.latest
 }
 
 // rewind prepares the body for another attempt, or returns why there cannot be one. The
@@ -141,12 +142,6 @@ func newReplay(req *http.Request, limit int64) *replay {
 		}
 	}
 	return b
-}
-
-// next returns a view for one more attempt.
-func (b *replay) next() io.ReadCloser {
-	b.latest = &view{body: b}
-	return b.latest
 }
 
 // rewind pauses the reading until detach or finish, and goes back to the start. It

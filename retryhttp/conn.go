@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
@@ -19,8 +20,7 @@ import (
 type silence struct {
 	since time.Time // when the latest attempt began; zero if it did not time out
 
-	mu       sync.Mutex
-	answered net.Conn // the latest that was seen alive, maybe by its answer to a ping
+	answered atomic.Pointer[net.Conn] // the latest that was seen alive, maybe by its answer to a ping
 }
 
 // suspect notes how the latest attempt has ended, now, before its retry. Calls that need proof
@@ -107,7 +107,8 @@ func (l *look) again() bool {
 // silent decides on a connection of the pool. If an answer to HTTP/2's ping may be underway,
 // it waits for that.
 func (l *look) silent(got httptrace.GotConnInfo) bool {
-	spared := l.isSpared(got.Conn)
+	answered := l.answered.Load()
+	spared := answered != nil && *answered == got.Conn
 	for start := time.Now(); ; {
 		info, known := tcpinfo.Of(got.Conn)
 		now := time.Now()
@@ -118,24 +119,12 @@ func (l *look) silent(got httptrace.GotConnInfo) bool {
 		}
 		state := s.judge()
 		if state == alive && known {
-			l.spare(got.Conn)
+			l.answered.Store(&got.Conn)
 		}
 		if state != unclear || !wait(l.ctx, 2*time.Millisecond) {
 			return state == dead
 		}
 	}
-}
-
-func (s *silence) isSpared(c net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answered == c
-}
-
-func (s *silence) spare(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answered = c
 }
 
 // sight is what is seen of a connection of the pool.

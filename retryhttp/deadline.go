@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -31,63 +32,43 @@ func DeadlineHandler(h http.Handler, header string, limit time.Duration) http.Ha
 	if h == nil {
 		panic("retryhttp: nil handler")
 	}
-	return &deadlineHandler{h, http.CanonicalHeaderKey(header), limit}
-}
-
-type deadlineHandler struct {
-	http.Handler
-	header string // canonical; empty: none
-	limit  time.Duration
-}
-
-func (h *deadlineHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var said []string
-	if h.header != "" {
-		said = r.Header[h.header]
-	}
-	limit, ok := h.timeFor(said)
-	switch {
-	case !ok:
-		http.Error(w, "the caller has no time left", http.StatusServiceUnavailable)
-		return
-	case limit <= 0 && len(said) == 0:
-		h.Handler.ServeHTTP(w, r)
-		return
-	}
-	ctx := r.Context()
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	own := r.WithContext(ctx)
-	if len(said) > 0 {
-		own.Header = r.Header.Clone()
-		delete(own.Header, h.header)
-	}
-	defer func() {
-		if own.MultipartForm != nil && own.MultipartForm != r.MultipartForm { // the server knows only r
-			_ = own.MultipartForm.RemoveAll()
+	header = http.CanonicalHeaderKey(header)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var said []string
+		if header != "" {
+			said = r.Header[header]
 		}
-	}()
-	h.Handler.ServeHTTP(w, own)
-}
-
-// timeFor returns the handler's time by the header's values; zero or less means no
-// limit. It returns false if no time is left.
-func (h *deadlineHandler) timeFor(said []string) (limit time.Duration, ok bool) {
-	left, limited := callersTime(said)
-	switch {
-	case !limited:
-		return h.limit, true
-	case left == 0:
-		return 0, false
-	}
-	left -= min(left/20, 100*time.Millisecond)
-	if h.limit > 0 {
-		left = min(left, h.limit)
-	}
-	return left, true
+		limit := limit
+		if left, limited := callersTime(said); limited {
+			if left == 0 {
+				http.Error(w, "the caller has no time left", http.StatusServiceUnavailable)
+				return
+			}
+			left -= min(left/20, 100*time.Millisecond)
+			limit = min(left, cmp.Or(max(limit, 0), left))
+		}
+		if limit <= 0 && len(said) == 0 {
+			h.ServeHTTP(w, r)
+			return
+		}
+		ctx := r.Context()
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		own := r.WithContext(ctx)
+		if len(said) > 0 {
+			own.Header = r.Header.Clone()
+			delete(own.Header, header)
+		}
+		defer func() {
+			if own.MultipartForm != nil && own.MultipartForm != r.MultipartForm { // the server knows only r
+				_ = own.MultipartForm.RemoveAll()
+			}
+		}()
+		h.ServeHTTP(w, own)
+	})
 }
 
 // callersTime parses the values of the header. A number that overflows sets no limit.
