@@ -94,11 +94,10 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 // attempt sends a copy. A status that is worth a retry counts as a failure, so that it
 // does not beat a later success.
 //
-// The copy's context ends with the race's context only until the headers arrive. Then
-// it lasts as long as the body, since the caller may read the body of a failure too.
+// Once its headers have arrived, the copy's context lasts as long as its body, since the caller may
+// read the body of a failure too.
 func (r *race) attempt(ctx context.Context) (*http.Response, error) {
-	sent, cancel := context.WithCancelCause(carried{r.req.Context(), ctx})
-	detach := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	sent, cancel, detach := lasting(r.req.Context(), ctx)
 	var resp *http.Response
 	lasts := false // the context does, until the body is closed
 	defer func() {
@@ -124,27 +123,18 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 	}
 	r.keep(resp, v.Refused)
 	if v.Refused {
-		return resp, retry.Refuse(&failedCopy{v})
+		return resp, retry.Refuse(&attemptError{v})
 	}
-	return resp, &failedCopy{v}
+	return resp, &attemptError{v}
 }
 
 // classify is Policy.Classify for the copies: it knows what a status means.
 func (r *race) classify(err error) retry.Class {
-	if f, ok := err.(*failedCopy); ok {
+	if f, ok := err.(*attemptError); ok {
 		return f.verdict.Class
 	}
 	return cmp.Or(r.said(err), r.class(err, err))
 }
-
-// failedCopy is a response that is worth a retry, as the error of a copy: so it does not beat
-// a later success.
-type failedCopy struct{ verdict retry.Verdict }
-
-func (f *failedCopy) Error() string             { return f.verdict.Err.Error() }
-func (f *failedCopy) Verdict() retry.Verdict    { return f.verdict } // for [hedge.Race]
-func (f *failedCopy) RetryAfter() time.Duration { return f.verdict.Hint }
-func (f *failedCopy) RetryNow() bool            { return f.verdict.Now }
 
 // copy returns the request for one copy, on its context.
 func (r *race) copy(ctx context.Context) *http.Request {
@@ -180,17 +170,24 @@ func closeBody(resp *http.Response) {
 	}
 }
 
-// carried is the context of a request with the values of a race's, so that
+// lasting returns the context of a request with the values of an attempt's, which ends with the attempt
+// until detach is called.
+func lasting(request, attempt context.Context) (ctx context.Context, cancel context.CancelCauseFunc, detach func() bool) {
+	ctx, cancel = context.WithCancelCause(carried{request, attempt})
+	return ctx, cancel, context.AfterFunc(attempt, func() { cancel(context.Cause(attempt)) })
+}
+
+// carried is the context of a request with the values of an attempt's, so that
 // [hedge.Number] works in Base.
 type carried struct {
 	context.Context
-	race context.Context
+	attempt context.Context
 }
 
-func (c carried) Value(key any) any { return c.race.Value(key) }
+func (c carried) Value(key any) any { return c.attempt.Value(key) }
 
 // AfterFunc keeps [context.WithCancelCause] from starting a goroutine: by its values c
-// looks like a child of the race's context.
+// looks like a child of the attempt's context.
 func (c carried) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
 
 // copyBody is the body of a copy's response. The copy's context lasts until it is closed.

@@ -60,18 +60,17 @@ func Once[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.
 	return value, err
 }
 
-// attemptError is the error of an attempt, with what is known about it.
+// attemptError is the error of an attempt or of a copy, with what is known about it.
 type attemptError struct{ verdict retry.Verdict }
 
 func (e *attemptError) Error() string          { return e.verdict.Err.Error() }
 func (e *attemptError) Unwrap() error          { return e.verdict.Err }
-func (e *attemptError) Verdict() retry.Verdict { return e.verdict } // for failover.Do
+func (e *attemptError) Verdict() retry.Verdict { return e.verdict } // for failover.Do and hedge.Race
 
 // open makes one attempt, up to its headers and Check. The response lasts until its body is
 // closed or the context of the request ends.
 func (c *call) open(ctx context.Context) (resp *http.Response, v retry.Verdict) {
-	sent, cancel := context.WithCancelCause(carried{c.req.Context(), ctx})
-	detach := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	sent, cancel, detach := lasting(c.req.Context(), ctx)
 	returned := false
 	defer func() {
 		c.end(returned)
