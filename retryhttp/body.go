@@ -195,8 +195,7 @@ func (b *replay) last() {
 	}
 }
 
-// finish ends the call. Beside a response that is returned the base transport may
-// still be reading.
+// finish ends the call.
 func (b *replay) finish(returned bool) {
 	if b.paused {
 		if b.seeker != nil && returned { // the latest view continues where it was

@@ -14,9 +14,8 @@ import (
 	"github.com/goretry/retry/internal/tcpinfo"
 )
 
-// silence is what a call knows of its connections after an attempt that has timed out.
-// Base may keep such a connection in its pool, with HTTP/2 for a quarter of an hour, so that
-// all attempts would wait on it. Connections live in real time, whatever the policy's clock.
+// silence is what a call knows of its connections after an attempt that has timed out: see the
+// package documentation. Connections live in real time, whatever the policy's clock.
 type silence struct {
 	since time.Time // when the latest attempt began; zero if it did not time out
 
@@ -38,10 +37,8 @@ func (c *call) suspect() {
 	}
 }
 
-// onLive sends req by base. After an attempt that has timed out, it does not go on a
-// connection of base's pool on which nothing has come since that attempt began: that one is
-// closed before anything of req was written, and base takes another one, or dials. If base
-// does not do so by itself, onLive sends req again.
+// onLive sends req by base, after an attempt that has timed out on a connection which has not gone
+// silent. If base does not take another one by itself, onLive sends req again.
 func (c *call) onLive(base http.RoundTripper, req *http.Request) (*http.Response, error) {
 	if c.silence == nil || c.silence.since.IsZero() {
 		return base.RoundTrip(req)

@@ -108,7 +108,8 @@ func (d *download) Read(p []byte) (n int, err error) {
 		return 0, d.err
 	}
 	if d.broken == nil {
-		n = d.read(d.current(), p)
+		body, _ := d.current()
+		n = d.read(body, p)
 	}
 	if n == 0 && d.broken != nil && d.broken != io.EOF {
 		n = d.resume(p)
@@ -143,11 +144,12 @@ func (d *download) read(body io.Reader, p []byte) int {
 // resume makes a run that requests the rest, until its first bytes are in p. If the
 // run gives up, resume sets err.
 func (d *download) resume(p []byte) int {
-	if d.isClosed() {
+	body, closed := d.current()
+	if closed {
 		d.err = d.broken
 		return 0
 	}
-	d.current().Close() // nothing is held in a wait
+	body.Close() // nothing is held in a wait
 	rest := d.req.Clone(d.ctx)
 	rest.Header.Set("Range", "bytes="+strconv.FormatInt(d.given, 10)+"-")
 	rest.Header.Set("If-Range", validator(d.first))
@@ -284,16 +286,10 @@ func parseCount(s string) (int64, bool) {
 	return int64(n), err == nil && n < math.MaxInt64
 }
 
-func (d *download) current() io.ReadCloser {
+func (d *download) current() (body io.ReadCloser, closed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.body
-}
-
-func (d *download) isClosed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
+	return d.body, d.closed
 }
 
 // replace replaces the body that broke off by the rest.

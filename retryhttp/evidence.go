@@ -37,8 +37,13 @@ func (e *evidence) unsent() bool { return e.unready.Load() && !e.handed.Load() }
 
 // watch begins to watch the attempt in ctx.
 func (e *evidence) watch(ctx context.Context) context.Context {
-	e.wire = new(wire)
-	return e.wire.watch(ctx)
+	w := new(wire)
+	e.wire = w
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { w.asked.Store(true) },
+		GotConn:      func(httptrace.GotConnInfo) { w.got.Store(true) },
+		WroteHeaders: func() { w.got.Store(true) },
+	})
 }
 
 // class returns the class of an attempt without a response, by its error and by cause,
@@ -79,21 +84,13 @@ func refusedByClient(err error) bool {
 		text == http.StatusText(http.StatusProxyAuthRequired) // to CONNECT
 }
 
-// wire observes an attempt. An attempt that requested a connection and never got one
+// wire is what was seen of connections. An attempt that requested a connection and never got one
 // has sent nothing. The absence of events proves nothing, since not every RoundTripper
 // reports them.
 //
 // Headers that were not reported as written prove nothing either: an HTTP/2 attempt
 // that is canceled may return just before it writes them.
 type wire struct{ asked, got atomic.Bool }
-
-func (w *wire) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:      func(string) { w.asked.Store(true) },
-		GotConn:      func(httptrace.GotConnInfo) { w.got.Store(true) },
-		WroteHeaders: func() { w.got.Store(true) },
-	})
-}
 
 func (w *wire) idle() bool { return w != nil && w.asked.Load() && !w.got.Load() }
 

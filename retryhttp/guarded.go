@@ -126,14 +126,11 @@ func (c *call) bound(resp *http.Response, h held, ctx context.Context) io.ReadCl
 type guardedBody struct {
 	io.ReadCloser
 	call    *call
-	ctx     context.Context // the attempt's
-	held    held            // exit is what the attempt has come to so far
-	unwatch func() bool     // nil if ctx never ends
-	fault   atomic.Value    // what a guard has panicked with when ctx ended, as a fault
+	ctx     context.Context     // the attempt's
+	held    held                // exit is what the attempt has come to so far
+	unwatch func() bool         // nil if ctx never ends
+	fault   atomic.Pointer[any] // what a guard has panicked with when ctx ended
 }
-
-// fault is what was recovered.
-type fault struct{ value any }
 
 func (b *guardedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
@@ -154,8 +151,8 @@ func (b *guardedBody) finish(err error) {
 		b.unwatch()
 	}
 	b.end(err)
-	if f, ok := b.fault.Swap(fault{}).(fault); ok && f.value != nil {
-		panic(f.value)
+	if f := b.fault.Swap(nil); f != nil {
+		panic(*f)
 	}
 }
 
@@ -164,7 +161,7 @@ func (b *guardedBody) finish(err error) {
 func (b *guardedBody) cut() {
 	defer func() {
 		if r := recover(); r != nil {
-			b.fault.Store(fault{r})
+			b.fault.Store(&r)
 		}
 	}()
 	b.end(b.ctx.Err())

@@ -159,9 +159,7 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 }
 
 // objected returns the verdict on a response with which the attempt has failed, because Check
-// returned err. What the status and the headers say counts, unless err says otherwise by a
-// mark or a wait, or Policy.Classify does. A status that is an answer, such as 200 or 404,
-// says nothing about the failure: the class is that of err.
+// returned err: see [Transport.Check].
 func (c *call) objected(resp *http.Response, err error) retry.Verdict {
 	r := read(resp, c.method(), c.url(), c.keyed(resp.StatusCode), c.now)
 	class := r.class
@@ -193,9 +191,7 @@ func (c *call) keyed(code int) bool {
 	return code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 }
 
-// statusClass judges a status that is not a success. Only 421, 429 and the 403 of a
-// rate limit say that the request did nothing. A 503 does not, even with a retry time:
-// a gateway may give it for a request that ran.
+// statusClass judges a status that is not a success.
 func statusClass(code int, timed, keyed bool) retry.Class {
 	if code == http.StatusConflict && keyed { // the first attempt with this key is underway
 		return retry.Transient

@@ -161,10 +161,8 @@ type Transport struct {
 	Dropped func(context.Context, httptrace.GotConnInfo)
 }
 
-// RoundTrip sends req until it has an answer or the policy ends the run. It returns
-// the last real response, whatever its status, with its body unread. If the last
-// attempt had no response, the request's context has ended, or a guard has ended the run, it
-// returns a *[retry.Error].
+// RoundTrip sends req until it has an answer or the policy ends the run. The package
+// documentation says what it returns; if a guard has ended the run, a *[retry.Error].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := settingsOf(req.Context())
 	if s != nil && s.call != nil { // JSON or Download makes the retries
