@@ -14,11 +14,10 @@ type settingsKey struct{}
 
 // settings are what a context sets for its requests.
 type settings struct {
-	outer      *settings
-	edit       func(retry.Policy) retry.Policy // of a policy; nil: none
-	idempotent *bool                           // nil: as the request's method and key say
-	call       *call                           // of JSON or Download, which makes the retries; nil: none
-	expires    time.Time                       // when that call's attempt times out; zero: by the context
+	edits      []func(retry.Policy) retry.Policy // of a policy, in order
+	idempotent *bool                             // nil: as the request's method and key say
+	call       *call                             // of JSON or Download, which makes the retries; nil: none
+	expires    time.Time                         // when that call's attempt times out; zero: by the context
 }
 
 func settingsOf(ctx context.Context) *settings {
@@ -28,9 +27,9 @@ func settingsOf(ctx context.Context) *settings {
 
 // with returns a context with what s holds in addition to outer's, maybe nil.
 func (s *settings) with(ctx context.Context, change func(*settings)) context.Context {
-	inner := settings{outer: s}
+	var inner settings
 	if s != nil {
-		inner.idempotent, inner.call, inner.expires = s.idempotent, s.call, s.expires
+		inner = *s
 	}
 	change(&inner)
 	return context.WithValue(ctx, settingsKey{}, &inner)
@@ -48,30 +47,16 @@ func (s *settings) or(other *settings) *settings {
 	if both.idempotent == nil {
 		both.idempotent = other.idempotent
 	}
-	if !s.edits() {
-		both.outer, both.edit = other, nil
+	if len(both.edits) == 0 {
+		both.edits = other.edits
 	}
 	return &both
 }
-
-// edits reports whether s edits a policy.
-func (s *settings) edits() bool { return s != nil && (s.edit != nil || s.outer.edits()) }
 
 // unset returns ctx without settings. They are for the request that they were made
 // for, and not for others that Prepare or Base make in its context.
 func unset(ctx context.Context) context.Context {
 	return context.WithValue(ctx, settingsKey{}, (*settings)(nil))
-}
-
-func (s *settings) apply(p *retry.Policy) {
-	if s == nil {
-		return
-	}
-	s.outer.apply(p)
-	if s.edit != nil {
-		p.Guards = slices.Clone(p.Guards) // else an edit would change those of all requests
-		*p = s.edit(*p)
-	}
 }
 
 // WithPolicy returns a context whose requests use the policy that edit returns. edit
@@ -80,7 +65,11 @@ func (s *settings) apply(p *retry.Policy) {
 // not be retried, or may take longer. Nested edits apply from the outside in. edit is
 // called once per call, maybe concurrently. A nil edit changes nothing.
 func WithPolicy(ctx context.Context, edit func(retry.Policy) retry.Policy) context.Context {
-	return settingsOf(ctx).with(ctx, func(s *settings) { s.edit = edit })
+	return settingsOf(ctx).with(ctx, func(s *settings) {
+		if edit != nil {
+			s.edits = append(slices.Clip(s.edits), edit)
+		}
+	})
 }
 
 // Idempotent returns a context whose requests may run twice on the server, or must not

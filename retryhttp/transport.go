@@ -261,8 +261,13 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 			p.Guards = append(slices.Clip(own), p.Guards...)
 		}
 	}
-	s.apply(p)
-	c.unguarded = len(p.Guards) == 0 && s.edits()
+	if s != nil {
+		for _, edit := range s.edits {
+			p.Guards = slices.Clone(p.Guards) // else an edit would change those of all requests
+			*p = edit(*p)
+		}
+		c.unguarded = len(p.Guards) == 0 && len(s.edits) > 0
+	}
 }
 
 // absent reports whether b is nil, or a nil pointer: what the For of a nil [retry.PerKey]
