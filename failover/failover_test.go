@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -253,6 +254,47 @@ func TestAllAreRefusedForLong(t *testing.T) {
 	l.call("a")
 }
 
+// What was told before an answer proves nothing, nor does a rest that is over.
+func TestProofsOfARefusal(t *testing.T) {
+	l := newLab(t, "a")
+	l.policy.MaxAttempts = 1
+	for _, answer := range []error{told(20 * time.Second), nil, told(20 * time.Second)} {
+		l.answer("a", answer)
+		for range 5 {
+			l.callBefore(time.Second, "a")
+			l.clock.Advance(time.Second)
+		}
+	}
+	l.callBefore(time.Second, "a") // the sixth
+	l.callBefore(time.Second, "")
+
+	l = newLab(t, "a")
+	l.policy.MaxAttempts = 1
+	l.call("a")
+	l.target("a").Hold(10 * time.Second)
+	l.clock.Advance(11 * time.Second)
+	l.answer("a", told(20*time.Second))
+	l.callBefore(time.Second, "a")
+	l.callBefore(time.Second, "a") // one refusal is a preference
+}
+
+// After a Hold a target is on trial, also one that was never used.
+func TestTrialAfterHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, used := range []bool{true, false} {
+			l := newLab(t, "ab")
+			l.policy.Clock = nil
+			if used {
+				l.call("a")
+			}
+			l.target("a").Hold(time.Second)
+			time.Sleep(time.Second)
+			l.during(nil, func() { l.call("b") })
+			l.call("a")
+		}
+	})
+}
+
 // Those who wait for the end of such a rest come back over as long again, or half of what they have.
 func TestComeBackSpread(t *testing.T) {
 	for _, tt := range []struct {
@@ -363,10 +405,15 @@ func TestNotBlamed(t *testing.T) {
 		},
 	} {
 		l := newLab(t, "ab")
-		for range 5 {
+		runs := 0
+		l.policy.Hooks.Done = func(context.Context, retry.Summary) { runs++ }
+		for n := range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			ends(l, ctx, cancel)
 			cancel()
+			if runs != n+1 {
+				t.Errorf("%s: %d runs are over, want %d", name, runs, n+1)
+			}
 		}
 		if got := l.target("a").Resting(); got != 0 {
 			t.Errorf("%s: it rests for %v", name, got)
@@ -659,6 +706,15 @@ func TestTimeout(t *testing.T) {
 	if e := reason(t, err, retry.ReasonMaxAttempts); e.Elapsed != 8*time.Second || !errors.Is(e.Last(), retry.ErrAttemptTimeout) {
 		t.Errorf("after %v: %v", e.Elapsed, err)
 	}
+	var classes []retry.Class
+	l.policy.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { classes = append(classes, a.Class) }
+	_, _ = failover.Do(t.Context(), l.policy, &l.set, func(ctx context.Context, t *failover.Target[string]) (int, error) {
+		_ = l.clock.Sleep(ctx, t.Timeout) // as long as the timeout of the policy, if it has none
+		return 0, errDown
+	})
+	if got := fmt.Sprint(classes); got != "[transient timed_out timed_out]" {
+		t.Errorf("errors at the deadline are %v", got)
+	}
 }
 
 // Rule 11: a poll goes on where it is, and so does a retry that a server wants at once.
@@ -686,11 +742,13 @@ func TestNames(t *testing.T) {
 	l.answer("a", errDown)
 	l.answer("b", errKey, errUsed)
 	var seen []string
+	var attempts []context.Context
 	note := func(ctx context.Context) { seen = append(seen, failover.Name(ctx)) }
 	l.policy.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { note(ctx); return ctx }
 	l.policy.Hooks.AttemptDone = func(ctx context.Context, a retry.Attempt) { note(ctx); seen = append(seen, a.Err.Error()) }
 	_, err := failover.Do(t.Context(), l.policy, &l.set, func(ctx context.Context, target *failover.Target[string]) (string, error) {
 		note(ctx)
+		attempts = append(attempts, ctx)
 		return l.op(ctx, target)
 	})
 	want := "a a a a: down b b b b: status 401 a a a a: down"
@@ -698,6 +756,9 @@ func TestNames(t *testing.T) {
 		t.Errorf("seen %q, want %q", got, want)
 	}
 	e := reason(t, err, retry.ReasonMaxAttempts)
+	if first := failover.Name(attempts[0]); first != "a" {
+		t.Errorf("after the run the first attempt was at %q", first)
+	}
 	if !errors.Is(err, errDown) || !errors.Is(e.Errs[1], errKey) || failover.Name(t.Context()) != "" {
 		t.Errorf("the error is %v", err)
 	}

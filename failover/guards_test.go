@@ -50,6 +50,11 @@ func (g *gate) left(t *testing.T, endings ...retry.Ending) {
 	for _, x := range g.exits {
 		got = append(got, x.Ending)
 	}
+	for _, x := range g.exits {
+		if x.Clock == nil {
+			t.Error("an Exit without a clock")
+		}
+	}
 	if fmt.Sprint(got) != fmt.Sprint(endings) || g.inside != 0 {
 		t.Errorf("left with %v, want %v; %d inside", got, endings, g.inside)
 	}
@@ -72,7 +77,13 @@ func TestGuardsPassOver(t *testing.T) {
 	l, gates := guarded(t, "abc")
 	gates["a"].wait = time.Second
 	gates["b"].err = errors.New("full")
+	before := new(gate)
+	l.target("b").Guards = []retry.Guard{before, gates["b"]}
 	l.call("c@0s")
+	before.left(t, retry.NotMade)
+	if err := before.exits[0].Verdict.Err; err != gates["b"].err {
+		t.Errorf("an Exit with the error %v", err)
+	}
 	gates["a"].left(t, retry.NotMade)
 	gates["b"].left(t)
 	gates["c"].left(t, retry.Returned)
@@ -217,6 +228,13 @@ func TestGuardsExit(t *testing.T) {
 	if x := g.exits[0]; x.Ending != retry.Expired || x.Verdict.Class != retry.TimedOut || x.Allowed != 5*time.Second {
 		t.Errorf("a guard of the policy gets %v, %v, %v", x.Ending, x.Verdict.Class, x.Allowed)
 	}
+	l.target("b").Timeout, g.exits = 3*time.Second, nil // the longest is shorter now
+	l.target("a").Hold(time.Hour)
+	_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
+	if x := g.exits[0]; x.Ending != retry.Expired || x.Allowed != 3*time.Second {
+		t.Errorf("a guard of the policy gets %v, %v", x.Ending, x.Allowed)
+	}
+	l.target("b").Timeout = 0
 	l.answer("b", nil)
 	gates["b"].exits = nil
 	_, _ = failover.Do(t.Context(), l.policy, &l.set, l.op)
@@ -441,4 +459,78 @@ func TestARefusedTurn(t *testing.T) {
 	if err := l.call("b@3s"); err != nil {
 		t.Error(err)
 	}
+	for _, targets := range []string{"a", "ab"} {
+		l := newLab(t, targets)
+		l.timed = true
+		entered := 0
+		l.target("a").Guards = []retry.Guard{guardFunc(func(retry.Entry) (retry.Pass, error) {
+			switch entered++; entered {
+			case 1:
+				return retry.Pass{Wait: time.Second, Again: true}, nil
+			case 2:
+				return retry.Pass{}, errors.New("full")
+			}
+			return retry.Pass{}, nil
+		})}
+		want := "a@1.1s"
+		if targets == "ab" {
+			l.target("b").Guards = []retry.Guard{&gate{wait: time.Hour}}
+			want = "a@100ms" // it is refused when it is asked for the turn
+		}
+		if err := l.call(want); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A target that begins to rest while its guards are asked is left, and others are asked.
+func TestRestWhileAGuardIsAsked(t *testing.T) {
+	l := newLab(t, "ab")
+	l.timed = true
+	entered := 0
+	l.target("a").Guards = []retry.Guard{guardFunc(func(retry.Entry) (retry.Pass, error) {
+		if entered++; entered == 1 {
+			for range 3 {
+				l.during(errDown, func() {})
+			}
+		}
+		return retry.Pass{}, nil
+	})}
+	l.call("b@0s")
+	l.rests("a", 2*time.Second)
+}
+
+// The retry that nobody has to pay for is one, and a round is paid once.
+func TestOneGift(t *testing.T) {
+	l, gates := guarded(t, "abc")
+	b := new(counted)
+	l.policy.Budget, l.set.Failures = b, 100
+	gates["c"].err = errors.New("full")
+	l.answer("a", status(429))
+	l.answer("b", errDown, errDown, nil)
+	l.clock.AfterFunc(50*time.Millisecond, func() { gates["a"].err = errors.New("full") })
+	l.call("a@0s b@0s b@100ms b@300ms")
+	if got := strings.Join(b.log, "; "); got != "pay 1 transient; pay 2 transient; end 2 2 transient true" {
+		t.Errorf("the budget gets %q", got)
+	}
+
+	l, gates = guarded(t, "ab")
+	b = new(counted)
+	l.policy.Budget = b
+	gates["b"].wait = time.Hour
+	l.answer("a", status(429), nil)
+	l.clock.AfterFunc(50*time.Millisecond, func() { l.target("a").Hold(time.Second) })
+	l.call("a@0s a@1.05s") // the round has begun, and waits once more
+	if got := strings.Join(b.log, "; "); got != "pay 1 throttled; end 1 1 throttled true" {
+		t.Errorf("the budget gets %q", got)
+	}
+}
+
+// A turn of which nobody knows when it comes is no reason to wait if another round can come.
+func TestAnUnknownTurnOrARound(t *testing.T) {
+	l := newLab(t, "ab")
+	l.timed = true
+	l.target("b").Guards = []retry.Guard{&waker{wait: make(chan struct{})}}
+	l.answer("a", errDown, nil)
+	l.call("a@0s a@100ms")
 }

@@ -115,7 +115,7 @@ func TestOneTargetIsDo(t *testing.T) {
 				}
 				return r.IntN(100), err
 			})
-			log("%v %v %v", v, errors.Unwrap(err), b.log)
+			log("%v %v %v %d", v, errors.Unwrap(err), b.log, g.entered)
 			if e, ok := errors.AsType[*retry.Error](err); ok {
 				log("%v %v %v %v %v %v", e.Reason, e.Attempts, e.Elapsed, e.Waited, e.Undone, e.Errs)
 			}

@@ -109,7 +109,6 @@ func (s *state) start(r *targets, force bool) (ticket uint64, ok bool) {
 	if !s.health.Well() {
 		now = s.clock.Now()
 	}
-	s.kept = false // what it was asked for is over, or a preference
 	return s.health.Start(now), true
 }
 
