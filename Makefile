@@ -89,6 +89,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtree.txt internal/errtree
 	go run ./tools/mutate -min 98 -tests breaker -known tools/mutate/equivalent-health.txt internal/health
 	go run ./tools/mutate -min 98 -skip 'Parallel|Alloc' breaker
+	go run ./tools/mutate -min 87 -skip 'FirstIsIll|NoWorse|Keys|Stray|TestRace|Example|Alloc' failover # mostly a nanosecond that nobody sees
 	go run ./tools/mutate -min 98 internal/keyed
 	go run ./tools/mutate -min 79 -known tools/mutate/equivalent-pacing.txt -tests pace -skip 'RandomRuns|UnderContention|AThirdIsRefused|EqualMembers|DeadlinesBeside|LosesNoTurn|Example|Alloc' internal/pacing # a store's answers hide many
 

@@ -363,6 +363,22 @@ func TestRest(t *testing.T) {
 	l.rests("a", 2*time.Second)
 }
 
+// Each run goes by the rules of its own Set, though others use the target meanwhile.
+func TestRulesOfTheRun(t *testing.T) {
+	l := newLab(t, "ab")
+	l.set.Failures = 1
+	nested := true
+	l.says["a"] = func() error {
+		if nested {
+			nested = false
+			l.during(nil, func() {}) // by a Set with three Failures
+		}
+		return errDown
+	}
+	l.call("a b")
+	l.rests("a", 2*time.Second)
+}
+
 // A wait that the server asks for is no failure of its own.
 func TestHintsDoNotCount(t *testing.T) {
 	l := newLab(t, "ab")
@@ -756,8 +772,8 @@ func TestNames(t *testing.T) {
 		t.Errorf("seen %q, want %q", got, want)
 	}
 	e := reason(t, err, retry.ReasonMaxAttempts)
-	if first := failover.Name(attempts[0]); first != "a" {
-		t.Errorf("after the run the first attempt was at %q", first)
+	if second := failover.Name(attempts[1]); second != "b" {
+		t.Errorf("after the run the second attempt was at %q", second)
 	}
 	if !errors.Is(err, errDown) || !errors.Is(e.Errs[1], errKey) || failover.Name(t.Context()) != "" {
 		t.Errorf("the error is %v", err)

@@ -514,6 +514,23 @@ func TestOneGift(t *testing.T) {
 		t.Errorf("the budget gets %q", got)
 	}
 
+	l, _ = guarded(t, "ab")
+	b = new(counted)
+	l.policy.Budget = b
+	entered := 0
+	l.target("b").Guards = []retry.Guard{guardFunc(func(retry.Entry) (retry.Pass, error) {
+		if entered++; entered == 2 {
+			return retry.Pass{}, errors.New("full")
+		}
+		return retry.Pass{}, nil
+	})}
+	l.answer("a", status(429))
+	l.answer("b", retry.ErrRejected, nil)
+	l.call("a@0s b@0s b@300ms") // a poll, which is refused once
+	if got := strings.Join(b.log, "; "); got != "end 0 0 unknown true" {
+		t.Errorf("the budget gets %q", got)
+	}
+
 	l, gates = guarded(t, "ab")
 	b = new(counted)
 	l.policy.Budget = b
