@@ -172,7 +172,7 @@ func comeBack(refusal error) time.Duration {
 
 // waitOf returns how long the wait of a pass is, as far as it is known.
 func waitOf(p retry.Pass) time.Duration {
-	if p.Wake != nil && p.Wait == 0 {
+	if p.Wake != nil && !p.Timed && p.Wait == 0 {
 		return sometime
 	}
 	return min(p.Wait, sometime)
