@@ -122,9 +122,6 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 		return resp, nil
 	}
 	r.keep(resp, v.Refused)
-	if v.Refused {
-		return resp, retry.Refuse(&attemptError{v})
-	}
 	return resp, &attemptError{v}
 }
 
