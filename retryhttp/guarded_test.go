@@ -334,3 +334,56 @@ func TestRedirectThatAGuardRefuses(t *testing.T) {
 		t.Errorf("%v after %d requests", err, sent)
 	}
 }
+
+// The guards of a redirect's host get how the request to it has ended, and what it took.
+func TestWhatTheGuardsOfARedirectGet(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer        func(*http.Request) (*http.Response, error)
+		ending        retry.Ending
+		class         retry.Class
+		took, allowed time.Duration
+	}{
+		"an error": {func(*http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return nil, errReset
+		}, retry.Returned, retry.Transient, time.Second, time.Minute},
+		"no body": {func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 204, Body: http.NoBody, Request: req}, nil
+		}, retry.Returned, retry.Unknown, 0, time.Minute},
+		"the deadline": {func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}, retry.Expired, retry.Unknown, time.Minute, time.Minute},
+		"a panic": {func(*http.Request) (*http.Response, error) { panic("p") }, retry.Panicked, retry.Unknown, 0, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var second exits
+			rt := &retryhttp.Transport{
+				Guards: func(req *http.Request) []retry.Guard {
+					if req.URL.Host == "first.example" {
+						return nil
+					}
+					return []retry.Guard{&second}
+				},
+				Base: tripper(func(req *http.Request) (*http.Response, error) {
+					if req.URL.Host == "first.example" {
+						return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"http://second.example/"}}, Body: http.NoBody, Request: req}, nil
+					}
+					return tt.answer(req)
+				}),
+			}
+			func() {
+				defer func() { _ = recover() }()
+				p := retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Minute}
+				_, _ = retryhttp.JSON[any](t.Context(), p, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+			}()
+			if len(second.left) != 1 {
+				t.Fatalf("%s: %d exits, want 1", name, len(second.left))
+			}
+			x := second.left[0]
+			if x.Ending != tt.ending || x.Verdict.Class != tt.class || x.Took != tt.took || x.Allowed != tt.allowed {
+				t.Errorf("%s: %+v, want %v, %v after %v of %v", name, x, tt.ending, tt.class, tt.took, tt.allowed)
+			}
+		})
+	}
+}
