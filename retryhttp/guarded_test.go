@@ -14,6 +14,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
@@ -383,6 +384,38 @@ func TestWhatTheGuardsOfARedirectGet(t *testing.T) {
 			x := second.left[0]
 			if x.Ending != tt.ending || x.Verdict.Class != tt.class || x.Took != tt.took || x.Allowed != tt.allowed {
 				t.Errorf("%s: %+v, want %v, %v after %v of %v", name, x, tt.ending, tt.class, tt.took, tt.allowed)
+			}
+		})
+	}
+}
+
+// If JSON's attempt ends while it reads the body that a race has won, guards hear of that end.
+func TestGuardsHearHowABodyOfARaceEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		caller time.Duration // its deadline
+		ending retry.Ending
+		class  retry.Class
+	}{
+		"the attempt's deadline": {time.Hour, retry.Expired, retry.TimedOut},
+		"the caller's deadline":  {time.Second, retry.Expired, retry.Unknown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var g exits
+			h := &hedge.Hedge{Delay: hedge.Never}
+			rt := &retryhttp.Transport{
+				Hedge: func(string) *hedge.Hedge { return h },
+				Base: tripper(func(req *http.Request) (*http.Response, error) {
+					body, w := io.Pipe()
+					context.AfterFunc(req.Context(), func() { w.CloseWithError(errReset) })
+					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: req}, nil
+				}),
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.caller)
+			defer cancel()
+			p := retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Minute, Guards: []retry.Guard{&g}}
+			_, _ = retryhttp.JSON[any](ctx, p, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+			if x := g.left; len(x) != 1 || x[0].Ending != tt.ending || x[0].Verdict.Class != tt.class {
+				t.Errorf("%s: %+v, want %v and %v", name, x, tt.ending, tt.class)
 			}
 		})
 	}
