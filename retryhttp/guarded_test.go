@@ -422,3 +422,78 @@ func TestGuardsHearHowABodyOfARaceEnds(t *testing.T) {
 		})
 	}
 }
+
+// Two races in one attempt, before and after a redirect, leave all that guards have admitted.
+func TestRacesBesideARedirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g porter
+		h := &hedge.Hedge{Delay: time.Millisecond, Budget: &budget.Token{Cost: -1}}
+		rt := &retryhttp.Transport{
+			Hedge: func(string) *hedge.Hedge { return h },
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(5 * time.Millisecond) // until then there are two
+				if req.URL.Path == "/a" {
+					return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/b"}}, Body: http.NoBody}, nil
+				}
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+			}),
+		}
+		p := retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{&g}}
+		if _, err := retryhttp.JSON[any](t.Context(), p, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/a", nil)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		g.wantInside(t, 0, "after the attempt")
+		if len(g.left) != 3 {
+			t.Errorf("the guard is left with %q, want the attempt and two hedges", g.left)
+		}
+	})
+}
+
+// What net/http rejects ends a race: another copy would be rejected too.
+func TestARaceKnowsWhatNetHTTPRejects(t *testing.T) {
+	sent := 0
+	rt := &retryhttp.Transport{
+		Hedge: func(string) *hedge.Hedge { return &hedge.Hedge{Delay: time.Hour, Budget: &budget.Token{Cost: -1}} },
+		Base: tripper(func(*http.Request) (*http.Response, error) {
+			sent++
+			return nil, errors.New("http: ContentLength=5 with Body length 3")
+		}),
+	}
+	if _, err := rt.RoundTrip(request(t, "GET", "http://first.example/", nil)); err == nil || sent != 1 {
+		t.Errorf("%v after %d copies, want one", err, sent)
+	}
+}
+
+// closed is a body that says that it was closed.
+type closed struct {
+	io.Reader
+	yes *bool
+}
+
+func (c closed) Close() error { *c.yes = true; return nil }
+
+// The body of a redirect that a guard refuses is closed, as a RoundTripper must.
+func TestARefusedRedirectClosesItsBody(t *testing.T) {
+	last := new(bool)
+	req := request(t, "POST", "http://first.example/", strings.NewReader("x"))
+	req.GetBody = func() (io.ReadCloser, error) {
+		last = new(bool)
+		return closed{strings.NewReader("x"), last}, nil
+	}
+	rt := &retryhttp.Transport{
+		Guards: func(req *http.Request) []retry.Guard {
+			if req.URL.Host == "first.example" {
+				return nil
+			}
+			return []retry.Guard{refusing{retry.Stop(errReset)}}
+		},
+		Base: tripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 307, Header: http.Header{"Location": {"http://second.example/"}}, Body: http.NoBody, Request: req}, nil
+		}),
+	}
+	_, err := retryhttp.JSON[any](t.Context(), retry.Policy{MaxAttempts: 1}, &http.Client{Transport: rt}, req)
+	if !errors.Is(err, errReset) || !*last {
+		t.Errorf("%v; the body is closed: %v", err, *last)
+	}
+}

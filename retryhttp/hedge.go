@@ -83,9 +83,7 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	switch {
 	case got == nil:
 		return nil, err
-	case got.Request == nil:
-		got.Request = r.req
-	default: // of a copy, whose context has its number
+	case got.Request != nil: // of a copy, whose context has its number
 		got.Request = got.Request.WithContext(r.req.Context())
 	}
 	return got, nil
