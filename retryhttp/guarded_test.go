@@ -450,21 +450,6 @@ func TestRacesBesideARedirect(t *testing.T) {
 	})
 }
 
-// What net/http rejects ends a race: another copy would be rejected too.
-func TestARaceKnowsWhatNetHTTPRejects(t *testing.T) {
-	sent := 0
-	rt := &retryhttp.Transport{
-		Hedge: func(string) *hedge.Hedge { return &hedge.Hedge{Delay: time.Hour, Budget: &budget.Token{Cost: -1}} },
-		Base: tripper(func(*http.Request) (*http.Response, error) {
-			sent++
-			return nil, errors.New("http: ContentLength=5 with Body length 3")
-		}),
-	}
-	if _, err := rt.RoundTrip(request(t, "GET", "http://first.example/", nil)); err == nil || sent != 1 {
-		t.Errorf("%v after %d copies, want one", err, sent)
-	}
-}
-
 // closed is a body that says that it was closed.
 type closed struct {
 	io.Reader
