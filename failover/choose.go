@@ -158,7 +158,7 @@ func (r *targets) wait(e retry.Entry, o options, backoff time.Duration, refusal 
 	case o.late < never:
 		return retry.Pass{}, retry.Stop(paced.Late(o.late))
 	}
-	return retry.Pass{}, retry.Stop(errors.New("failover: the Set has no target"))
+	return retry.Pass{}, retry.Stop(errors.New("failover: the Set has no target: fill its Targets"))
 }
 
 // comeBack returns how long a refusal keeps the run away.
