@@ -2,11 +2,15 @@ package pacing
 
 import "time"
 
-// Join lets attempts wait for slots of a store. Know has said what the quota is.
+// Join lets attempts wait for slots of a store, which hears of what has just started without it. Know has said what the
+// quota is.
 func (p *Pacer) Join(now time.Time) {
 	p.advance(now)
 	p.own = ownRate{asOf: p.now, began: p.now}
 	p.store.join(p.now)
+	if p.mode == limited {
+		p.store.spent += p.debt + p.quota.burst
+	}
 	p.become(reserving)
 }
 

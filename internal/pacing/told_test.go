@@ -463,6 +463,24 @@ func TestJoinBeginsAnew(t *testing.T) {
 	}
 }
 
+// A fleet whose processes all start something before they share pays for it: the store hears of what time has not paid yet.
+func TestStartsBeforeJoinCount(t *testing.T) {
+	p, now := told(10, 5)
+	for range 4 {
+		p.Enter(now, new(pacing.Turn), pacing.Never)
+	}
+	now = now.Add(100 * ms) // one of them is paid
+	p.Join(now)
+	a, due, _ := p.Ask(now)
+	if !due || math.Abs(a.Spent-3) > 1e-6 {
+		t.Errorf("the store is asked %+v, %v, want 3 spent", a, due)
+	}
+	p.Answered(now, a, pacing.Slots{})
+	if a, due, _ = p.Ask(now.Add(time.Second)); due {
+		t.Errorf("and then %+v", a)
+	}
+}
+
 // The rate of a process that is alone does not fall for ever, and comes back by time.
 func TestOwnRateComesBack(t *testing.T) {
 	p, now := told(10, 1)
