@@ -376,7 +376,10 @@ func TestWhatTheGuardsOfARedirectGet(t *testing.T) {
 			func() {
 				defer func() { _ = recover() }()
 				p := retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Minute}
-				_, _ = retryhttp.JSON[any](t.Context(), p, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+				_, err := retryhttp.JSON[any](t.Context(), p, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+				if name == "an error" && !errors.Is(err, errReset) {
+					t.Errorf("the error is %v", err)
+				}
 			}()
 			if len(second.left) != 1 {
 				t.Fatalf("%s: %d exits, want 1", name, len(second.left))
