@@ -158,7 +158,7 @@ func (a *Attempts) Cancel(cause error) {
 	switch {
 	case a.due:
 		a.due = false
-		a.run.canceled(&a.policy, cause)
+		a.run.cancel(&a.policy, cause)
 	case a.run.phase == unbegun:
 		a.run.phase = over
 		a.run.err = &Error{Name: a.policy.Name, Reason: ReasonCanceled, InWait: true, Undone: true, Cause: cause}

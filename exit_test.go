@@ -203,6 +203,7 @@ func TestGuardsAreLeftWhateverPanics(t *testing.T) {
 		"Classify": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Classify = func(error) retry.Class { leave(); return 0 }
 		}, want: all(panicked)},
+		"WithTimeoutCause": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) { p.Clock = &hookedClock{v, leave} }, want: all(retry.Exit{})},
 		"Enter":            {second: func(leave func()) []enter { return []enter{breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
 		"Enter again":      {second: func(leave func()) []enter { return []enter{asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}, {{}}}},
 		"Enter of another": {second: always(sleeps(1)), first: func(leave func()) []enter { return []enter{asksAgain(1), asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
@@ -544,15 +545,81 @@ func TestAdmitWithoutGuards(t *testing.T) {
 	}
 }
 
-// What an attempt was allowed is known when op ends: Classify takes nothing of it.
-func TestClassifyTakesNothingOfWhatAnAttemptWasAllowed(t *testing.T) {
-	p, v := virtual()
-	p.MaxAttempts, p.AttemptTimeout = 1, 2*time.Second
-	p.Classify = func(error) retry.Class { v.Advance(time.Second / 2); return retry.Unknown }
-	g := guarded(&p)
-	_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Second); return errDown })
-	if x := g.exits[0]; x.Allowed != 2*time.Second || x.Ending != retry.Returned {
-		t.Errorf("took %v, allowed %v, %v; want 2s", x.Took, x.Allowed, x.Ending)
+// What an attempt has come to, took and was allowed is known when op returns: nothing of that changes
+// if Classify takes its time, passes a deadline or has the caller leave, nor if Hooks.Attempt took
+// its time before.
+func TestAnAttemptIsThatOfOpAlone(t *testing.T) {
+	const s = time.Second
+	for name, tt := range map[string]struct {
+		timeout, deadline time.Duration
+		edit              func(p *retry.Policy, v *clockx.Virtual, cancel func())
+		takes             time.Duration // op
+		want              retry.Exit
+	}{
+		"Classify within the time":               {2 * s, 0, classifyTakes(s / 2), s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"Classify beyond the attempt's deadline": {2 * s, 0, classifyTakes(5 * s), s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"Classify up to the attempt's deadline":  {2 * s, 0, classifyTakes(s), s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"Classify beyond the caller's deadline":  {0, 2 * s, classifyTakes(5 * s), s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"Classify that has the caller leave": {2 * s, 0, func(p *retry.Policy, _ *clockx.Virtual, cancel func()) {
+			p.Classify = func(error) retry.Class { cancel(); return 0 }
+		}, s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"Classify after an op that was late":        {2 * s, 0, classifyTakes(s), 3 * s, retry.Exit{Ending: retry.Expired, Took: 3 * s, Allowed: 2 * s}},
+		"Hooks.Attempt":                             {2 * s, 0, attemptTakes(s), 3 * s / 2, retry.Exit{Ending: retry.Returned, Took: 3 * s / 2, Allowed: 2 * s}},
+		"Hooks.Attempt, longer than the timeout":    {2 * s, 0, attemptTakes(5 * s), s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"Hooks.Attempt before an op that was late":  {2 * s, 0, attemptTakes(s), 5 * s / 2, retry.Exit{Ending: retry.Expired, Took: 5 * s / 2, Allowed: 2 * s}},
+		"Hooks.Attempt under the caller's deadline": {0, 4 * s, attemptTakes(s), 2 * s, retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: 3 * s}},
+		"Hooks.Attempt until the caller's deadline": {0, 4 * s, attemptTakes(s), 3 * s, retry.Exit{Ending: retry.Expired, Took: 3 * s, Allowed: 3 * s}},
+		"Hooks.Start, longer than the timeout":      {2 * s, 0, startTakes(5 * s), s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 2 * s}},
+		"all of them, and an op until the last tick": {2 * s, 0, func(p *retry.Policy, v *clockx.Virtual, cancel func()) {
+			startTakes(s)(p, v, cancel)
+			attemptTakes(s)(p, v, cancel)
+			classifyTakes(s)(p, v, cancel)
+		}, 2*s - 1, retry.Exit{Ending: retry.Returned, Took: 2*s - 1, Allowed: 2 * s}},
+	} {
+		for door, run := range doors {
+			p, v := virtual()
+			p.MaxAttempts, p.AttemptTimeout = 1, tt.timeout
+			ctx, cancel := context.WithCancel(t.Context())
+			stop := context.CancelFunc(func() {})
+			if tt.deadline > 0 {
+				ctx, stop = v.WithTimeoutCause(ctx, tt.deadline, nil)
+			}
+			tt.edit(&p, v, cancel)
+			g := guarded(&p)
+			seen := record(&p)
+			_ = run(ctx, p, func(context.Context) error { v.Advance(tt.takes); return errDown })
+			stop()
+			cancel()
+			want, class := tt.want, retry.Transient
+			if want.Ending == retry.Expired {
+				class = retry.TimedOut
+			}
+			if tt.want.Ending == retry.Expired && tt.timeout == 0 {
+				class = retry.Unknown // nobody judges it
+			}
+			want.Clock, want.Verdict = v, retry.Verdict{Err: errDown, Class: class}
+			if g.check(t); len(g.exits) != 1 || g.exits[0] != want || seen.attempts[0].Class != class {
+				t.Errorf("%s, %s: exits\n%+v, want\n%+v; AttemptDone got %v", name, door, g.exits, want, seen.attempts[0].Class)
+			}
+		}
+	}
+}
+
+func classifyTakes(d time.Duration) func(*retry.Policy, *clockx.Virtual, func()) {
+	return func(p *retry.Policy, v *clockx.Virtual, _ func()) {
+		p.Classify = func(error) retry.Class { v.Advance(d); return retry.Unknown }
+	}
+}
+
+func attemptTakes(d time.Duration) func(*retry.Policy, *clockx.Virtual, func()) {
+	return func(p *retry.Policy, v *clockx.Virtual, _ func()) {
+		p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context { v.Advance(d); return nil }
+	}
+}
+
+func startTakes(d time.Duration) func(*retry.Policy, *clockx.Virtual, func()) {
+	return func(p *retry.Policy, v *clockx.Virtual, _ func()) {
+		p.Hooks.Start = func(context.Context, retry.Policy) context.Context { v.Advance(d); return nil }
 	}
 }
 

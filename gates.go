@@ -1,12 +1,9 @@
 package retry
 
-// May call: wakeable.go, end.go, guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, errors.go.
+// May call: wakeable.go, end.go, guard.go, stopwatch.go, hooks.go, policy.go, errors.go.
 
 import (
-	"math"
-	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +17,9 @@ type gates struct {
 	passes []admission // of the first guards of Policy.Guards, in order
 	state  gatesState
 	paces  bool // one of the passes of the latest attempt has Paces
+
+	verdict Verdict // what guards get about an attempt that has ended, or on the error of the refuser
+	refuser Guard   // the latest guard that has refused
 }
 
 // gatesState says what has come of the last of the passes. Those before it admit the attempt.
@@ -80,7 +80,7 @@ func (r *run) enter(p *Policy) bool {
 	g.paces = slices.ContainsFunc(g.passes, func(a admission) bool { return a.pass.Paces })
 	r.lap(p)
 	if r.ctx.Err() != nil { // a guard and a clock may run any code
-		r.canceled(p, nil)
+		r.cancel(p, nil)
 		return false
 	}
 	return true
@@ -148,52 +148,13 @@ func (r *run) entry(p *Policy, earlier Pass) Entry {
 }
 
 // refused ends the try of an attempt that a guard has refused. Then r is to wait before it asks
-// all guards again, or is over. The order counts: each of the calls may panic, and abort must
-// find what is still owed.
+// all guards again, or is over.
 //
 //go:noinline
 func (r *run) refused(p *Policy, guard Guard, err error) {
-	// The other guards are left first, with this error. Policy.Classify is for the errors of op.
-	r.leaveGuards(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
-	var v Verdict
-	v.judge(nil, err, r.healthy > 0)
-	if v.Class == Transient {
-		v.Class = Unprocessed
-	}
-	v.Undone, v.Partial, v.Answered = true, false, false
-
-	// A wait begins now, unless the run was ended meanwhile.
-	r.lap(p)
-	if r.ctx.Err() != nil {
-		r.canceled(p, nil)
-		return
-	}
-
-	// The refusal is counted before the decision, which depends on the count.
-	if r.refusals < math.MaxInt32 {
-		r.refusals++
-	}
-	r.judged(p, &v)
-	more := r.next(p, &moment{elapsed: r.idle - r.origin, left: untilDeadline(r.ctx, p.Clock), lasting: r.healthy > 0, refusal: v.Err})
-	var delay time.Duration
-	switch {
-	case more:
-		delay = r.wait
-	case r.err.Reason == ReasonGuard:
-		r.err.Guard = nameOf(guard)
-	}
-
-	// The hook is called last, but for Hooks.Done.
-	if p.Hooks.Guard != nil {
-		r.guardHook(p, Held{Guard: nameOf(guard), Delay: delay, Err: v.Err, Class: v.Class})
-	}
-	if !more {
-		r.done(p)
-	}
+	r.gates.refuser = guard
+	r.conclude(p, &end{way: refused, err: err})
 }
-
-// nameOf returns what hooks call a guard.
-func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String(), "*") }
 
 // patience returns how long from now the next attempt may wait for a guard: until the caller's
 // deadline or the end of MaxElapsed, whichever is earlier.

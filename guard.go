@@ -5,6 +5,8 @@ package retry
 import (
 	"cmp"
 	"context"
+	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -101,8 +103,8 @@ const (
 type Exit struct {
 	Ending  Ending
 	Verdict Verdict       // zero after a success; with NotMade only Err, the later guard's
-	Took    time.Duration // the attempt
-	Allowed time.Duration // how long it had until its deadline; 0 if it had none
+	Took    time.Duration // op, from its call until it returned: no hook's time and none of Policy.Classify
+	Allowed time.Duration // how long op had until its deadline; 0 if it had none
 	Clock   clockx.Clock  // the policy's, never nil
 }
 
@@ -157,6 +159,9 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 	admitted = true
 	return (&holding{clock: e.Clock, passes: passes, hedge: e.Hedge}).leave, nil
 }
+
+// nameOf returns what hooks call a guard.
+func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String(), "*") }
 
 // admission is a pass and the guard that gave it, whatever becomes of Policy.Guards meanwhile.
 type admission struct {

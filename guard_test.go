@@ -742,9 +742,9 @@ func TestWaitNotShorterThanPatienceEndsTheRunAtOnce(t *testing.T) {
 				}
 				p, v := virtual()
 				p.MaxElapsed = tt.maxElapsed
-				p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { v.Advance(time.Second); return ctx }
 				seen := record(&p)
 				g := guarded(&p, step(tt.patience+more))
+				p.Guards = append([]retry.Guard{&gate{script: []enter{takes(v, time.Second, admits)}}}, g)
 				err := retry.Run(limited(t, v, tt.deadline), p, works)
 				if g.check(t); g.entries[0].Patience != tt.patience {
 					t.Errorf("%+v: patience %v", tt, g.entries[0].Patience)

@@ -16,8 +16,9 @@ import (
 // will call Done, and if Attempt returns, AttemptDone, even if op panics. A panic in a hook passes
 // through to the caller. Hooks that are shared must be safe for concurrent use.
 type Hooks struct {
-	// Start is called once, before anything else. It returns the run's context, derived from ctx,
-	// from which all other contexts derive. Nil means ctx. When it ends, so does the run.
+	// Start is called once, before anything else: its time is no part of the run. It returns the
+	// run's context, derived from ctx, from which all other contexts derive. Nil means ctx. When it
+	// ends, so does the run.
 	Start func(ctx context.Context, p Policy) context.Context
 
 	// Attempt is called before each attempt, with Name, Number, Start and Elapsed set. It returns

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -774,6 +775,7 @@ func TestDurationIsThatOfOp(t *testing.T) {
 type randomTimes struct {
 	random *rand.Rand
 	takes  func()
+	exits  strings.Builder // what it is told
 }
 
 func (g *randomTimes) Enter(context.Context, retry.Entry) (retry.Pass, error) {
@@ -789,15 +791,20 @@ func (g *randomTimes) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 	return retry.Pass{}, nil
 }
 
-func (g *randomTimes) Leave(retry.Pass, retry.Exit) { g.takes() }
+func (g *randomTimes) Leave(_ retry.Pass, x retry.Exit) {
+	fmt.Fprintf(&g.exits, "; left with %v, %v, took %v, allowed %v", endings[x.Ending], x.Verdict.Class, x.Took, x.Allowed)
+	g.takes()
+}
 
-// What a run does and returns, and when, does not depend on which hooks watch it: random runs, whose
-// own funcs all take their time, with each set of hooks, on a virtual clock and on the system's.
+// What a run does and returns, and when, and what its guards hear do not depend on which hooks watch
+// it: random runs, whose own funcs all take their time, with each set of hooks, on a virtual clock and
+// on the system's. Hooks.Start takes its time too, which is no part of the run.
 func TestHooksChangeNothing(t *testing.T) {
 	seeds := uint64(1500)
 	if longTests {
 		seeds = 20_000
 	}
+	names := slices.Sorted(maps.Keys(doors))
 	run := func(ctx context.Context, seed uint64, hooks int, clock clockx.Clock, start time.Time, sleep func(time.Duration)) string {
 		r := rand.New(rand.NewPCG(seed, 7))
 		some := func() time.Duration { return time.Duration(r.IntN(3)) * time.Second }
@@ -810,8 +817,9 @@ func TestHooksChangeNothing(t *testing.T) {
 		if r.IntN(2) == 0 {
 			p.AttemptTimeout = 2 * time.Second
 		}
+		g := &randomTimes{random: r, takes: leave}
 		if r.IntN(2) == 0 {
-			p.Guards = []retry.Guard{&randomTimes{r, leave}}
+			p.Guards = []retry.Guard{g}
 		}
 		if r.IntN(2) == 0 {
 			p.Budget = &grants{r, leave}
@@ -825,7 +833,11 @@ func TestHooksChangeNothing(t *testing.T) {
 			func(h *retry.Hooks) { h.Guard = func(context.Context, retry.Held) {} },
 			func(h *retry.Hooks) { h.Done = func(context.Context, retry.Summary) {} },
 			func(h *retry.Hooks) {
-				h.Start = func(ctx context.Context, _ retry.Policy) context.Context { return ctx }
+				h.Start = func(ctx context.Context, _ retry.Policy) context.Context {
+					sleep(time.Minute)
+					start = start.Add(time.Minute)
+					return ctx
+				}
 			},
 		} {
 			if hooks>>i&1 != 0 {
@@ -833,7 +845,7 @@ func TestHooksChangeNothing(t *testing.T) {
 			}
 		}
 		op, succeeds, n := taking(some()), r.IntN(6), 0
-		err := retry.Run(ctx, p, func(context.Context) error {
+		err := doors[names[seed%uint64(len(names))]](ctx, p, func(context.Context) error {
 			op()
 			if n++; n == succeeds {
 				return nil
@@ -848,7 +860,7 @@ func TestHooksChangeNothing(t *testing.T) {
 		if e, ok := errors.AsType[*retry.Error](err); ok {
 			what += fmt.Sprintf(": %v, Attempts %d, Elapsed %v, Waited %v, Undone %v", e.Reason, e.Attempts, e.Elapsed, e.Waited, e.Undone)
 		}
-		return what
+		return what + g.exits.String()
 	}
 	for seed := range seeds {
 		onVirtual := func(hooks int) string {

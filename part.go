@@ -1,6 +1,6 @@
 package retry
 
-// May call: run.go, end.go, stopwatch.go, hooks.go, loop.go, verdict.go.
+// May call: run.go, end.go, stopwatch.go, hooks.go, verdict.go.
 
 import (
 	"context"
@@ -40,41 +40,18 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 	}
 }
 
-// part makes the attempt of a part, which ends in the steps of settle, without guards.
+// part makes the attempt of a part, without guards.
 func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 	r.number = 1
 	r.opCtx = r.numbered()
 	r.number = min(r.attempts, math.MaxInt-1) + 1
-	var v Verdict
-	if !r.prepare(p) {
-		v.Err = context.Cause(r.ctx)
-	} else if v = x.Op(r.opCtx); v == (Verdict{}) { // 1
-		r.count()
-	} else {
-		v = v.checked()
-		r.record(v.Err)
-	}
-	r.endAttempt(p)
-	again := false
-	if v.Err != nil && r.ctx.Err() != nil {
-		r.err = &Error{Reason: endOf(r.ctx)}
-	} else {
-		if v.Class == Transient && r.late(p) {
-			v.Class = TimedOut
+	e := end{way: canceled, part: x}
+	if r.prepare(p) {
+		v := x.Op(r.opCtx)
+		if v != (Verdict{}) {
+			v = v.checked()
 		}
-		r.class, r.hint, r.answered = v.Class, v.asked(), v.IsAnswer()
-		if x.Decide != nil { // 3
-			r.wait, again = x.Decide(v)
-		}
-		if x.Why != nil && !again {
-			r.err = x.Why()
-		}
+		e.way, e.given, e.err = made, &v, v.Err
 	}
-	if !again || r.wait < 0 {
-		r.wait = 0
-	}
-	r.attemptDone(p, v.Err)           // 4
-	if again && p.Hooks.Wait != nil { // 5
-		r.waitHook(p, v.Err)
-	}
+	r.conclude(p, &e)
 }

@@ -344,7 +344,7 @@ func traced(t *trace, plain bool) retry.Policy {
 
 // A run exists in several shapes: on the stack until its first failure, on the heap from then on,
 // with a caller that makes the attempts, and as a part that a queue counts. All of them end an
-// attempt in the order that settle names.
+// attempt in the order of type step.
 func TestEveryRunEndsAnAttemptInTheSameOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := []string{"attempt", "op", "classify", "leave", "backoff", "withdraw", "attemptDone", "wait"}

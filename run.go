@@ -1,6 +1,6 @@
 package retry
 
-// May call: gates.go, end.go, number.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, errors.go.
+// May call: gates.go, end.go, number.go, stopwatch.go, hooks.go, loop.go, policy.go.
 
 import (
 	"context"
@@ -43,9 +43,11 @@ type run struct {
 	ctxDone <-chan struct{}    // of ctx, for the sleep in finish
 	gates   *gates             // nil before a guard was asked
 	phase   phase
-	untimed bool // Policy.AttemptTimeout is the caller's
-	untried bool // the attempt that Hooks.Attempt got is not made: see canceled
-	resumed bool // the first attempt was made before: see Attempts.Resumed
+	op      opState
+	ending  Ending // of the latest attempt, should it have failed: see endAttempt
+	late    bool   // its own deadline had passed
+	untimed bool   // Policy.AttemptTimeout is the caller's
+	resumed bool   // the first attempt was made before: see Attempts.Resumed
 }
 
 // phase says what a run still has to call when a panic or Goexit passes through it.
@@ -56,6 +58,15 @@ const (
 	between                 // Guard.Leave, Budget.End, Hooks.Done
 	attempting              // and Hooks.AttemptDone
 	over                    // nothing
+)
+
+// opState says how far op has come in the attempt underway.
+type opState uint8
+
+const (
+	uncalled opState = iota // the attempt is announced, and is not made if the run ends now
+	called
+	returned // and its end was read from the clock
 )
 
 // home is what outlives the stack frame of a run once an attempt has failed: one
@@ -93,8 +104,8 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 	h := new(home)
 	r := &h.run
 	r.home, r.caller, r.ctx, r.opCtx = h, ctx, ctx, ctx
-	r.stopwatch = stopwatch{since: since, unseen: true}
-	r.number, r.stage, r.phase = 1, opened, attempting
+	r.since, r.base = since, unseen
+	r.number, r.stage, r.phase, r.op = 1, opened, attempting, called
 	r.errs = h.errs[:0]
 	if r.settle(p, err, nil) {
 		r.ctxDone = ctx.Done()
@@ -200,7 +211,7 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 		r.lap(p)
 	}
 	if slept != nil || r.ctx.Err() != nil {
-		r.canceled(p, slept)
+		r.cancel(p, slept)
 		return false
 	}
 	if r.stage == unopened {
@@ -216,22 +227,10 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 	r.began = r.idle
 	r.opCtx = r.numbered()
 	if !r.prepare(p) {
-		r.canceled(p, nil)
+		r.cancel(p, nil)
 		return false
 	}
 	return true
-}
-
-// begin starts a run.
-func (r *run) begin(p *Policy) {
-	if r.ctx == nil {
-		panic("retry: nil context")
-	}
-	r.stopwatch.begin(p)
-	if p.Hooks.Start != nil {
-		r.startHook(p)
-	}
-	r.phase = between
 }
 
 // numbered returns the context for the attempt underway.
@@ -251,159 +250,26 @@ func (r *run) numbered() context.Context {
 // prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
 // call op: not if the run's context has ended meanwhile.
 func (r *run) prepare(p *Policy) bool {
-	if p.Hooks.Attempt != nil {
+	hooked := p.Hooks.Attempt != nil
+	if hooked {
 		r.attemptHook(p)
 	}
-	r.phase = attempting // from here on Hooks.AttemptDone is owed, also if op is not called
-	if p.Hooks.Attempt != nil && r.ctx.Err() != nil {
+	r.phase, r.op = attempting, uncalled // from here on Hooks.AttemptDone is owed, also if op is not called
+	if hooked && r.ctx.Err() != nil {
 		return false
 	}
 	timed := p.AttemptTimeout > 0 && !r.untimed
 	if timed {
 		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
 	}
-	if r.healthy > 0 {
+	r.up = r.began
+	read := r.healthy > 0 || hooked && len(p.Guards) > 0 // else nobody can tell the time of the hook from op's
+	if read {
 		r.up = r.elapsed(p)
 	}
-	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
+	if (timed || read) && r.ctx.Err() != nil { // a clock's methods may run any code
 		return false
 	}
-	r.running = true
-	return true
-}
-
-// settle takes what op returned, and reports whether another attempt is to follow
-// after r.wait. If no verdict is given, the policy judges err.
-//
-// An attempt ends in these steps, in every shape of a run. Those of a success, of an attempt that
-// panics and of a part that a queue counts are in settleSuccess, abort and part.
-//
-//  1. The error is recorded, and judged: Policy.Classify.
-//  2. The guards are left: Guard.Leave, the last one first.
-//  3. What follows is decided: Policy.Backoff, then Budget.Withdraw or Budget.End.
-//  4. Hooks.AttemptDone is called, and the attempt's context ends.
-//  5. Hooks.Wait is called, or Hooks.Done.
-//
-// TestEveryRunEndsAnAttemptInTheSameOrder compares them.
-func (r *run) settle(p *Policy, err error, given *Verdict) bool {
-	if err == nil {
-		return r.settleSuccess(p)
-	}
-	if r.home == nil {
-		r.home = new(home)
-		r.errs = r.home.errs[:0]
-	}
-	r.endAttempt(p)
-	r.record(err)                            // 1
-	judged := r.judgeAndLeave(p, err, given) // 1, 2
-	what := r.follow(p, judged)              // 3
-	r.attemptDone(p, err)                    // 4
-	switch what {                            // 5
-	case giveUp:
-		r.done(p)
-	case renewRun: // follow has ended this run as a success
-		r.done(p)
-		return r.renew(p, err)
-	case retryNext:
-		if p.Hooks.Wait != nil && r.ctx.Err() == nil {
-			r.waitHook(p, err)
-		}
-	}
-	return what == retryNext
-}
-
-// settleSuccess takes the success of op. It returns false: no attempt follows.
-func (r *run) settleSuccess(p *Policy) bool {
-	r.running = false
-	if !r.unseen || r.gates != nil { // else the clock is not read: most calls are such
-		r.endAttempt(p)
-	}
-	if r.gates != nil { // 2
-		r.attemptLeaves(p, nil)
-	}
-	r.succeed(p)          // 3
-	r.attemptDone(p, nil) // 4
-	r.done(p)             // 5
-	return false
-}
-
-// judgeAndLeave judges the error of an attempt, unless a verdict is given, and leaves the guards.
-// It reports false if the run's context has ended: then the error says nothing.
-//
-//go:noinline
-func (r *run) judgeAndLeave(p *Policy, err error, given *Verdict) (judged bool) {
-	if r.ctx.Err() != nil {
-		r.act(given)
-		if len(p.Guards) > 0 {
-			r.attemptLeaves(p, unjudged(err, given))
-		}
-		return false
-	}
-	v := given
-	if v == nil {
-		v = new(Verdict) // it does not escape
-		v.judge(p.Classify, err, r.healthy > 0)
-	}
-	if v.Class == Transient && r.late(p) {
-		v.Class = TimedOut // whatever error op returned; it decides as Transient does
-	}
-	r.judged(p, v)
-	if len(p.Guards) > 0 {
-		r.attemptLeaves(p, v)
-	}
-	return true
-}
-
-// sequel is what follows an attempt that failed.
-type sequel uint8
-
-const (
-	giveUp    sequel = iota // nothing
-	retryNext               // another attempt, after r.wait
-	renewRun                // a new run, after r.wait: op was up for long enough
-)
-
-// follow decides what follows an attempt that failed. After one that nobody has judged, the run's
-// context has ended.
-func (r *run) follow(p *Policy, judged bool) sequel {
-	if !judged {
-		r.stopCanceled(p, r.ctx, nil)
-		return giveUp
-	}
-	ctx, healthy := r.ctx, r.healthy > 0 && r.ended-r.up >= r.healthy
-	if healthy {
-		ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
-	}
-	var m moment // a literal would need room on the stack twice
-	m.elapsed, m.left = r.idle-r.origin, untilDeadline(ctx, p.Clock)
-	m.healthy, m.lasting, m.paced = healthy, r.healthy > 0, r.gates != nil && r.gates.paces
-	switch {
-	case !r.next(p, &m):
-		return giveUp
-	case healthy:
-		return renewRun
-	}
-	return retryNext
-}
-
-// renew makes r the run that follows the one that err has ended, and starts it. It
-// reports whether its pause is to follow. Until the pause is over, err is all that is
-// known about the run.
-//
-//go:noinline
-func (r *run) renew(p *Policy, err error) bool {
-	before := r.decisions
-	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy}
-	r.errs = []error{unmarked(err)}
-	r.begin(p)
-	if r.ctx.Err() != nil {
-		r.canceled(p, nil)
-		return false
-	}
-	r.class, r.hint = before.class, before.hint
-	r.wait = before.wait
-	if p.Hooks.Wait != nil {
-		r.waitHook(p, err)
-	}
+	r.op = called
 	return true
 }
