@@ -446,6 +446,22 @@ func TestPlannedWaitAfterTheBudgetsRefusal(t *testing.T) {
 	}
 }
 
+// An end that the caller gives is none of the budget: no attempt would have come.
+func TestNoPlannedWaitAfterAnEndThatIsGiven(t *testing.T) {
+	p, _ := virtual()
+	a := p.Attempts(t.Context())
+	defer a.Close()
+	a.Next()
+	a.Done(errDown)
+	if a.Delay() != time.Second {
+		t.Errorf("Delay = %v, want 1s", a.Delay())
+	}
+	a.Next()
+	if a.Judged(retry.Verdict{Err: errDown, End: retry.ReasonBudget}); a.Delay() != 0 {
+		t.Errorf("Delay = %v after an end that was given", a.Delay())
+	}
+}
+
 func TestCloseEndsTheRunThoughTheClockPanics(t *testing.T) {
 	p, v := virtual()
 	panics, dones := false, 0

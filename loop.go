@@ -333,6 +333,7 @@ func (d *decisions) made() {
 func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
 	d.err = &Error{Reason: reason, hint: d.hint, Cause: cause}
 	d.err.Marked = d.marked && (reason == ReasonPermanent || reason == ReasonRefused)
+	d.wait = 0 // of the attempt before: see refusedByBudget
 	d.end(p, false)
 	return false
 }
