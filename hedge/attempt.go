@@ -7,33 +7,30 @@ import (
 )
 
 // attempt is one attempt of a race, and the context it gets. The race's mutex guards next, which
-// makes the list, and whoever holds it may call cancel. The rest is of the goroutine that makes
-// the attempt, until that has ended.
+// makes the list, and whoever holds it may call cancel. The rest is of the goroutine that makes the
+// attempt, until that has ended.
 type attempt[T any] struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	next   *attempt[T]
-	passes *passes // nil without guards, and before they have admitted it
+	passes passes
 	value  T
 	err    error
 	number int32
 	stage  stage
+	owned  bool // op has returned value and err, and the race has to hand them over or to discard them
 }
 
-// stage says how far an attempt has come. A panic may end it at any stage before counted.
+// stage says how far an attempt has come in its race.
 //
-//	wanted ── race.start ──▶ started ── race.run ──▶ returned ── race.count ──▶ counted, or won
-//
-// After the race those that do not leave it with the call's result come to discarded.
+//	wanted ── race.start ──▶ running ── race.count ──▶ counted, or won
 type stage uint8
 
 const (
-	wanted    stage = iota // it has a context, and no place in the race yet: guards or a budget may refuse it
-	started                // the race counts it as one that runs: its end is owed to hedging.Call
-	returned               // op has returned value and err, which may have to be discarded
-	counted                // the race has counted its end, and does not return it
-	won                    // the race has counted its end, and returns it unless something panics
-	discarded              // its context has ended, and its value is discarded
+	wanted  stage = iota // it has a context, and no place in the race yet: guards or a budget may refuse it
+	running              // its end is owed to hedging.Call, also if something panics
+	counted              // the race has counted its end, and does not return it
+	won                  // the race has counted its end, and returns it unless something panics
 )
 
 func (a *attempt[T]) attemptNumber() int { return int(a.number) }
@@ -46,8 +43,8 @@ func (a *attempt[T]) Value(key any) any {
 }
 
 // judge returns what the end of a's op means to the race, and what it means to the guards. If the
-// caller or a faster copy has ended the context, an error that is no Answer means nothing about
-// the copy: Classify does not see it, and its class counts for nobody. A server's hint in it still
+// caller or a faster copy has ended the context, an error that is no Answer means nothing about the
+// copy: Classify does not see it, and its class counts for nobody. A server's hint in it still
 // keeps hedges off, but is none for the guards, to whom the copy was canceled.
 func (a *attempt[T]) judge(classify retry.Classifier) (v, told retry.Verdict) {
 	expired := context.Cause(a) == retry.ErrAttemptTimeout
@@ -60,7 +57,7 @@ func (a *attempt[T]) judge(classify retry.Classifier) (v, told retry.Verdict) {
 		v.Class = retry.TimedOut
 	}
 	told = v
-	if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok && a.passes != nil {
+	if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok {
 		told = e.Verdict()
 	}
 	if cutShort && !v.IsAnswer() {

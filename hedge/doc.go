@@ -1,5 +1,5 @@
-// Package hedge starts a second attempt beside one that takes too long, and takes the
-// first success. A retry is for failures, a hedge for slow responses:
+// Package hedge starts a second attempt beside one that takes too long, and takes the first
+// success. A retry is for failures, a hedge for slow responses:
 //
 //	var users hedge.Hedge // one for all calls of one kind to one dependency
 //
@@ -7,9 +7,9 @@
 //		return fetchUser(ctx, id)
 //	})
 //
-// The zero [Hedge] measures how long calls take, and gives the slowest twentieth of
-// them a second attempt, for about a twentieth more load. Use it only for an op that
-// may run twice at the same time.
+// The zero [Hedge] measures how long calls take, and gives the slowest twentieth of them a second
+// attempt, for about a twentieth more load. Use it only for an op that may run twice at the same
+// time.
 //
 // A call goes like this:
 //
@@ -27,6 +27,6 @@
 //     refusal of any of them ends the run.
 //   - The call returns when all its attempts have. No goroutine is left.
 //
-// To [retry.Do] a race of attempts is one attempt. So hooks and the retry policy see one
-// attempt after the other, as without hedges. Guards are told what each copy came to.
+// To [retry.Do] a race of attempts is one attempt. So hooks and the retry policy see one attempt
+// after the other, as without hedges. Guards are told what each copy came to.
 package hedge

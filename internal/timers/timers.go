@@ -1,8 +1,10 @@
-// Package timers sleeps on the system's clock. It keeps its timers for the next
-// sleep.
+// Package timers sleeps on the system's clock, and sets alarms on it. It keeps its timers for the
+// next time.
 package timers
 
 import (
+	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -52,6 +54,65 @@ func Free(t *time.Timer, fired bool) {
 	}
 	if !inBubble() {
 		pool.Put(t)
+	}
+}
+
+// Ringer is what an [Alarm] calls, on a goroutine of its own.
+type Ringer interface{ Ring(a *Alarm) }
+
+// Alarm rings once, unless it is stopped. One from the pool allocates nothing. Whoever has set it
+// owns it until Stop has returned true, or Ring has called Free.
+type Alarm struct {
+	ringer Ringer
+	stop   func() bool
+	timer  *time.Timer        // nil for one that rings when a context ends
+	cancel context.CancelFunc // of that
+}
+
+var alarms sync.Pool // as pool
+
+// SetAlarm has r ring in d, on the system's clock.
+func SetAlarm(d time.Duration, r Ringer) *Alarm {
+	var a *Alarm
+	if !inBubble() {
+		a, _ = alarms.Get().(*Alarm)
+	}
+	if a == nil {
+		a = new(Alarm)
+		a.timer = time.AfterFunc(math.MaxInt64, a.ring)
+		a.stop = a.timer.Stop
+	}
+	a.ringer = r
+	a.timer.Reset(d)
+	return a
+}
+
+// SetAlarmOn has r ring when ctx ends, which has a deadline on some clock. cancel frees ctx.
+func SetAlarmOn(ctx context.Context, cancel context.CancelFunc, r Ringer) *Alarm {
+	a := &Alarm{ringer: r, cancel: cancel}
+	a.stop = context.AfterFunc(ctx, a.ring)
+	return a
+}
+
+func (a *Alarm) ring() { a.ringer.Ring(a) }
+
+// Stop reports whether it has kept a from ringing, and frees a if it has.
+func (a *Alarm) Stop() bool {
+	stopped := a.stop()
+	if stopped {
+		a.Free()
+	}
+	return stopped
+}
+
+// Free gives back what an alarm that has rung holds. Nobody may stop it any more.
+func (a *Alarm) Free() {
+	switch {
+	case a.timer == nil:
+		a.cancel()
+	case !inBubble():
+		a.ringer = nil
+		alarms.Put(a)
 	}
 }
 
