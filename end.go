@@ -18,7 +18,7 @@ import (
 // It is on the stack below all funcs of the policy, so it is small: see type run. What guards get is
 // in gates.
 type end struct {
-	err   error                       // what op returned, the guard's, or that of the clock's Sleep; if way is broken, for AttemptDone
+	err   error                       // what op returned, the guard's, that of the clock's Sleep, or else for AttemptDone
 	given *Verdict                    // on err, if the caller gave it, as a part does
 	part  *part.Part[Verdict, *Error] // whose attempt it is: a queue decides; nil for a run
 	way   way
@@ -62,24 +62,49 @@ const (
 	concluded
 )
 
-// conclude takes the steps of e that are left.
+// conclude takes the steps of e that are left. Each is counted before it is taken: what has panicked
+// is not called again.
 func (r *run) conclude(p *Policy, e *end) {
-	for e.step < concluded {
-		s := e.step
-		e.step++ // first: what has panicked is not called again
-		switch s {
-		case judging:
-			r.judge(p, e)
-		case leaving:
-			if r.gates != nil {
-				r.leave(p, e)
+	switch e.step {
+	case judging:
+		e.step = leaving
+		r.judge(p, e)
+		fallthrough
+	case leaving:
+		e.step = deciding
+		if r.gates != nil {
+			r.leave(p, e)
+		}
+		fallthrough
+	case deciding:
+		e.step = closing
+		r.decide(p, e)
+		fallthrough
+	case closing:
+		e.step = telling
+		if r.phase == attempting { // else none was announced
+			r.phase = between
+			if p.Hooks.AttemptDone != nil {
+				r.attemptDoneHook(p, e.err)
 			}
-		case deciding:
-			r.decide(p, e)
-		case closing:
-			r.closeAttempt(p, e)
-		case telling:
-			r.tell(p, e)
+			r.endTimeout()
+		}
+		fallthrough
+	case telling:
+		e.step = concluded
+		switch {
+		case e.way == broken:
+			r.tellBroken(p)
+		case e.way == refused:
+			r.tellRefusal(p, e)
+		case e.next == retryNext:
+			if p.Hooks.Wait != nil && r.ctx.Err() == nil {
+				r.waitHook(p, e.err)
+			}
+		case e.next == renewRun:
+			r.renew(p, e)
+		case e.part == nil:
+			r.done(p)
 		}
 	}
 }
@@ -171,8 +196,8 @@ func (r *run) judge(p *Policy, e *end) {
 		}
 	case canceled:
 		r.lap(p)
-		if r.phase == attempting {
-			r.ended = r.idle
+		if r.phase == attempting { // announced, and not made
+			r.ended, e.err = r.idle, context.Cause(r.ctx)
 		}
 	case refused:
 		r.judgeRefusal(e)
@@ -372,46 +397,15 @@ func (r *run) decideRefusal(p *Policy, e *end) {
 	}
 }
 
-// closeAttempt closes the attempt that has ended, if one was announced.
-func (r *run) closeAttempt(p *Policy, e *end) {
-	if r.phase != attempting {
-		return
-	}
-	r.phase = between
-	if p.Hooks.AttemptDone != nil {
-		err := e.err
-		if e.way == canceled { // op was not called
-			err = context.Cause(r.ctx)
-		}
-		r.attemptDoneHook(p, err)
-	}
-	r.endTimeout()
-}
-
 func (r *run) endTimeout() {
 	if r.expire != nil {
 		r.expire()
 	}
 }
 
-// tell tells hooks what follows, ends the run if nothing does, and starts the next one of Supervise.
-func (r *run) tell(p *Policy, e *end) {
-	switch {
-	case e.way == broken:
-		defer r.done(p)
-		r.endTimeout() // also if AttemptDone has panicked
-	case e.way == refused:
-		r.tellRefusal(p, e)
-	case e.next == retryNext:
-		if p.Hooks.Wait != nil && r.ctx.Err() == nil {
-			r.waitHook(p, e.err)
-		}
-	case e.next == renewRun: // this one was a success
-		r.done(p)
-		e.next = r.renew(p, e.err)
-	case e.part == nil:
-		r.done(p)
-	}
+func (r *run) tellBroken(p *Policy) {
+	defer r.done(p)
+	r.endTimeout() // also if AttemptDone has panicked
 }
 
 //go:noinline
@@ -429,25 +423,26 @@ func (r *run) tellRefusal(p *Policy, e *end) {
 	}
 }
 
-// renew makes r the run that follows the one that err has ended, and starts it. Its pause is to
-// follow, unless it has ended already. Until the pause is over, err is all that is known about the run.
+// renew ends r as a success, makes it the run that follows the one that e has ended, and starts it.
+// Its pause is to follow, unless it has ended already. Until the pause is over, e.err is all that is
+// known about the run.
 //
 //go:noinline
-func (r *run) renew(p *Policy, err error) sequel {
+func (r *run) renew(p *Policy, e *end) {
+	r.done(p)
 	before := r.decisions
-	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy}
-	r.errs = []error{unmarked(err)}
+	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy} // with no home: goroutines of op may hold the contexts in that one
+	r.errs = []error{unmarked(e.err)}
 	r.begin(p)
 	if r.ctx.Err() != nil {
+		e.next = giveUp
 		r.cancel(p, nil)
-		return giveUp
+		return
 	}
-	r.class, r.hint = before.class, before.hint
-	r.wait = before.wait
-	if p.Hooks.Wait != nil {
-		r.waitHook(p, err)
+	r.class, r.hint, r.wait = before.class, before.hint, before.wait
+	if e.next = retryNext; p.Hooks.Wait != nil {
+		r.waitHook(p, e.err)
 	}
-	return retryNext
 }
 
 // begin starts a run. Hooks.Start comes before it, and takes nothing of its time.
