@@ -30,7 +30,7 @@ type end struct {
 type way uint8
 
 const (
-	made      way = iota // op; judge says which of the next three it is
+	attempted way = iota // op; judge says which of the next three it is
 	succeeded            // op, without an error
 	failed               // op, with one
 	unjudged             // so too, but the caller's context has ended, so that the error says nothing
@@ -159,7 +159,7 @@ func (r *run) cancel(p *Policy, slept error) { r.conclude(p, &end{way: canceled,
 // judge reads the clock, records the error of an attempt, and judges it.
 func (r *run) judge(p *Policy, e *end) {
 	switch e.way {
-	case made:
+	case attempted:
 		if e.err == nil {
 			e.way = succeeded
 			if r.base != unseen || r.gates != nil { // else the clock is not read: most calls are such
@@ -206,10 +206,10 @@ func (r *run) judge(p *Policy, e *end) {
 	}
 }
 
-// endAttempt notes when op has ended, and in which way if it has failed. Policy.Classify may take
-// its time, or end a context, which changes nothing of that.
+// endAttempt notes when op has ended, and how if it has failed. Policy.Classify may take its time, or
+// end a context, which changes nothing of that.
 func (r *run) endAttempt(p *Policy) {
-	if len(p.Guards) == 0 && r.expire == nil { // then nobody asks
+	if len(p.Guards) == 0 && r.expire == nil { // nobody asks how
 		r.opEnded(p)
 		r.op = returned
 		return
@@ -487,7 +487,7 @@ func (r *run) takePasses(p *Policy) (leave func(Exit)) {
 	}
 	now := r.stopwatch // as if op ended now
 	now.opEndedUnder(p, r.opCtx)
-	h := &holding{clock: p.clock(), fixed: true, took: now.took(), allowed: r.allowed(p, now.took(), now.ahead)}
+	h := &holding{clock: p.clock(), inRun: true, fixed: true, took: now.took(), allowed: r.allowed(p, now.took(), now.ahead)}
 	h.passes = append(h.room[:0], r.gates.passes...) // none if they are held already
 	clear(r.gates.passes)
 	r.gates.passes = r.gates.passes[:0]

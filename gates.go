@@ -16,7 +16,7 @@ import (
 type gates struct {
 	passes []admission // of the first guards of Policy.Guards, in order
 	state  gatesState
-	paces  bool // one of the passes of the latest attempt has Paces
+	paces  bool // one of the passes of the latest attempt has Paces, also when they were given back or held
 
 	verdict Verdict // what guards get about an attempt that has ended, or on the error of the refuser
 	refuser Guard   // the latest guard that has refused

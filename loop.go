@@ -41,8 +41,11 @@ type decisions struct {
 	retried  Class // the class that the last granted retry followed, Unknown before the first
 	stage    stage
 	acted    bool // an attempt may have done something: see Error.Undone
+	meaning
+}
 
-	// of the latest error, if it was judged
+// meaning is what the latest error means. It is zero until that is judged.
+type meaning struct {
 	class    Class
 	ends     Reason // why it ends the run by itself
 	answered bool   // it is an Answer
@@ -304,7 +307,7 @@ func endOf(ctx context.Context) Reason {
 //go:noinline
 func (d *decisions) record(err error) {
 	d.count()
-	d.class, d.hint, d.answered = Unknown, 0, false // until it is judged
+	d.meaning, d.hint = meaning{}, 0 // until it is judged
 	err = unmarked(err)
 	if len(d.errs) < keep {
 		d.errs = append(d.errs, err)

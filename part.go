@@ -51,7 +51,7 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 		if v != (Verdict{}) {
 			v = v.checked()
 		}
-		e.way, e.given, e.err = made, &v, v.Err
+		e.way, e.given, e.err = attempted, &v, v.Err
 	}
 	r.conclude(p, &e)
 }

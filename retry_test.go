@@ -1135,6 +1135,32 @@ func TestOddRandomNumbersAndDelays(t *testing.T) {
 	}
 }
 
+// A random number is drawn once for each retry, and for no other: none for a Constant without a hint.
+func TestRandIsDrawnOnceForARetry(t *testing.T) {
+	for name, tt := range map[string]struct {
+		backoff retry.Backoff
+		err     error
+		want    int // in two retries
+	}{
+		"jitter":                   {nil, errDown, 2},
+		"jitter and a hint":        {nil, retry.After(errDown, time.Second), 2},
+		"constant":                 {retry.Constant(time.Second), errDown, 0},
+		"constant and a hint":      {retry.Constant(time.Second), retry.After(errDown, time.Second), 2},
+		"an end, without a retry":  {nil, retry.Stop(errDown), 0},
+		"a retry that is too late": {nil, retry.After(errDown, time.Hour), 0},
+	} {
+		for door, run := range doors {
+			p, _ := virtual()
+			p.MaxAttempts, p.Backoff, p.MaxRetryAfter = 3, tt.backoff, time.Minute
+			drawn := 0
+			p.Rand = func() float64 { drawn++; return .5 }
+			if _ = run(t.Context(), p, func(context.Context) error { return tt.err }); drawn != tt.want {
+				t.Errorf("%s, %s: %d numbers drawn, want %d", name, door, drawn, tt.want)
+			}
+		}
+	}
+}
+
 func TestOnePolicyServesManyAndTwiceTheSame(t *testing.T) {
 	var wg sync.WaitGroup
 	p := retry.Policy{MaxAttempts: 4, Backoff: retry.Decorrelated{Base: 1, Max: 10}, Budget: &budget.Token{Capacity: 1 << 20}}

@@ -26,17 +26,22 @@ import (
 //
 // Three rules keep a run cheap. Each method gets the policy as a parameter, since a
 // pointer to it in a run would move it to the heap. A run is on the stack until an
-// attempt fails. And a goroutine that waits in a run needs no more than the 2 KiB of
-// stack that it started with. So the frames for making an attempt, judging an error and
-// calling a hook are not below a sleep. They are small for the errors of most calls, since
-// a stack that has grown stays large for long. Functions marked noinline are for that.
+// attempt fails: newRun copies it, so nothing may point into it, and what is pointed to, the errors
+// and the contexts of attempts, is in its home. And a goroutine that waits in a run needs no more
+// than the 2 KiB of stack that it started with. So the frames for making an attempt, judging an error
+// and calling a hook are not below a sleep: finish and sleepOrWake call no code of others, and nobody
+// would close the run there. Frames are small for the errors of most calls, since a stack that has
+// grown stays large for long. Functions marked noinline are for that.
+//
+// Whatever may panic is called last in its step, or after the state says that it was: phase, step,
+// stage and gates then say what is still owed.
 type run struct {
 	decisions
 	stopwatch
 	caller  context.Context    // the argument of Do
 	ctx     context.Context    // the caller's, or what Hooks.Start returned
 	opCtx   context.Context    // what op gets
-	expire  context.CancelFunc // ends the attempt's timeout; nil if it has none
+	expire  context.CancelFunc // ends the attempt's timeout, also if it has ended; nil if the run has had none
 	home    *home              // nil before the first failure
 	healthy time.Duration      // how long op must be up for its failure to start a new run; 0: it never does
 	number  int                // of the attempt underway or the last one; 0 before the first
@@ -250,21 +255,20 @@ func (r *run) numbered() context.Context {
 // prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
 // call op: not if the run's context has ended meanwhile.
 func (r *run) prepare(p *Policy) bool {
-	hooked := p.Hooks.Attempt != nil
-	if hooked {
+	read := r.healthy > 0
+	if p.Hooks.Attempt != nil {
 		r.attemptHook(p)
+		read = read || len(p.Guards) > 0 // else nobody can tell the time of the hook from op's
 	}
 	r.phase, r.op = attempting, uncalled // from here on Hooks.AttemptDone is owed, also if op is not called
-	if hooked && r.ctx.Err() != nil {
+	if p.Hooks.Attempt != nil && r.ctx.Err() != nil {
 		return false
 	}
 	timed := p.AttemptTimeout > 0 && !r.untimed
 	if timed {
 		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
 	}
-	r.up = r.began
-	read := r.healthy > 0 || hooked && len(p.Guards) > 0 // else nobody can tell the time of the hook from op's
-	if read {
+	if r.up = r.began; read {
 		r.up = r.elapsed(p)
 	}
 	if (timed || read) && r.ctx.Err() != nil { // a clock's methods may run any code
