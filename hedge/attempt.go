@@ -53,9 +53,6 @@ func (a *attempt[T]) judge(classify retry.Classifier) (v, told retry.Verdict) {
 		classify = nil
 	}
 	v = retry.Policy{Classify: classify}.Judge(a.err)
-	if expired && v.Class == retry.Transient {
-		v.Class = retry.TimedOut
-	}
 	told = v
 	if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok {
 		told = e.Verdict()

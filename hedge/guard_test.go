@@ -562,6 +562,35 @@ func TestAHedgeIsAllowedWhatIsLeftOfTheTimeout(t *testing.T) {
 	}
 }
 
+// Without a timeout a hedge is allowed what is left until the caller's deadline, or anything.
+func TestAHedgeIsAllowedWhatIsLeftForTheCaller(t *testing.T) {
+	for deadline, want := range map[time.Duration]time.Duration{50 * ms: 40 * ms, 0: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watched{}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, deadline)
+				defer cancel()
+			}
+			_, _ = hedge.Race(ctx, retry.Policy{Guards: []retry.Guard{w}}, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, copies(step{takes: 100 * ms}, step{takes: 5 * ms}), hedge.Value[int]{})
+			if len(w.exits) != 1 || w.exits[0].Allowed != want || w.exits[0].Took != 5*ms {
+				t.Errorf("deadline %v: a hedge came to %+v, want %v allowed", deadline, w.exits, want)
+			}
+		})
+	}
+}
+
+// Under guards too the value that Do returns is the caller's.
+func TestTheValueIsNotClosedUnderGuards(t *testing.T) {
+	closed := 0
+	p := retry.Policy{Guards: []retry.Guard{&watched{}}}
+	_, err := hedge.DoValue(t.Context(), p, new(hedge.Hedge), copies(step{}), hedge.Value[int]{Discard: func(int) { closed++ }})
+	if err != nil || closed != 0 {
+		t.Errorf("%v, closed %d times", err, closed)
+	}
+}
+
 // A clock that panics when a copy has panicked keeps no place.
 func TestAPanicWithoutATimeLeavesTheGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -98,6 +98,9 @@ func (a *Alarm) ring() { a.ringer.Ring(a) }
 
 // Stop reports whether it has kept a from ringing, and frees a if it has.
 func (a *Alarm) Stop() bool {
+	if a.ringer == nil {
+		panic("timers: Stop of an alarm that was freed")
+	}
 	stopped := a.stop()
 	if stopped {
 		a.Free()
@@ -107,11 +110,11 @@ func (a *Alarm) Stop() bool {
 
 // Free gives back what an alarm that has rung holds. Nobody may stop it any more.
 func (a *Alarm) Free() {
+	a.ringer = nil
 	switch {
 	case a.timer == nil:
 		a.cancel()
 	case !inBubble():
-		a.ringer = nil
 		alarms.Put(a)
 	}
 }
