@@ -117,8 +117,8 @@ func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {
 		return a.settle(nil, nil)
 	}
-	v = v.checked()
-	return a.settle(v.Err, &v)
+	given := v.checked() // on the heap: v is not, so that a success allocates nothing
+	return a.settle(given.Err, &given)
 }
 
 func (a *Attempts) settle(err error, given *Verdict) bool {

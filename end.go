@@ -487,7 +487,7 @@ func (r *run) takePasses(p *Policy) (leave func(Exit)) {
 	}
 	now := r.stopwatch // as if op ended now
 	now.opEndedUnder(p, r.opCtx)
-	h := &holding{clock: p.clock(), inRun: true, fixed: true, took: now.took(), allowed: r.allowed(p, now.took(), now.ahead)}
+	h := &holding{clock: p.clock(), fixed: true, took: now.took(), allowed: r.allowed(p, now.took(), now.ahead)}
 	h.passes = append(h.room[:0], r.gates.passes...) // none if they are held already
 	clear(r.gates.passes)
 	r.gates.passes = r.gates.passes[:0]

@@ -157,7 +157,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 		}
 	}
 	admitted = true
-	return (&holding{clock: e.Clock, passes: passes, inRun: e.Hedge}).leave, nil
+	return (&holding{clock: e.Clock, passes: passes, hedge: e.Hedge}).leave, nil
 }
 
 // nameOf returns what hooks call a guard.
@@ -190,7 +190,7 @@ func giveBack(passes *[]admission, clock clockx.Clock, x Exit) {
 // holding is what guards have admitted an attempt with that no run gives back.
 type holding struct {
 	left          atomic.Bool
-	inRun         bool // it is an attempt of a run, or a hedge beside one
+	hedge         bool
 	fixed         bool // the Exit's times are these
 	took, allowed time.Duration
 	clock         clockx.Clock
@@ -206,8 +206,8 @@ func (h *holding) leave(x Exit) {
 	if h.fixed {
 		x.Took, x.Allowed = h.took, h.allowed
 	}
-	if h.inRun && x.Ending == Panicked && x.Verdict.Err == nil {
-		x.Verdict.Err = errPanic // as the run says
+	if h.hedge && x.Ending == Panicked && x.Verdict.Err == nil {
+		x.Verdict.Err = errPanic // as the run says of its own copy
 	}
 	giveBack(&h.passes, h.clock, x)
 }
