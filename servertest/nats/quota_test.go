@@ -265,7 +265,7 @@ func TestForeignEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("alone", func(s pace.Status) bool {
-		return !s.Shared && s.Err != nil && strings.Contains(s.Err.Error(), "something else")
+		return !s.Shared && s.Err != nil && strings.Contains(s.Err.Error(), "holds no quota")
 	})
 	if e, err := kv.Get(t.Context(), "model"); err != nil || string(e.Value()) != "another program's" {
 		t.Errorf("the entry is %v, %v", e, err)
