@@ -106,6 +106,7 @@ type Error struct {
 	Undone   bool // every attempt's Verdict was Undone, and none was Partial
 	Answered bool // the last error was an Answer: all but the caller count a success
 	Marked   bool // a mark ended the run (Stop, Answer or Refuse), and no classifier
+	ahead    bool // with ReasonDeadline: it has not passed, but the next wait would have passed it
 
 	// Errs has the attempts' errors, oldest first, without marks on top: the first and the latest
 	// seven. If [Supervise] ended in the pause between two runs, it has the error before the pause.
@@ -114,17 +115,23 @@ type Error struct {
 	// Cause is [context.Cause] of the caller's context if that ended the run, context.DeadlineExceeded
 	// if the next wait would have passed its deadline, and the clock's error if its Sleep failed.
 	// With ReasonGuard it is the guard's error, or an [ErrPaced]; with ReasonBudget what the retry
-	// would have cost and what was left, if the budget has a method Price. Otherwise it is nil.
+	// would have cost and what was left, if the budget has a method Price; with ReasonRetryAfter
+	// the wait and the limit that it exceeds. Otherwise it is nil.
 	Cause error
 }
 
 // Error returns one line: what gave up, after how many attempts and how long, why, the last error,
 // and the Cause. If the last error says only that a context has ended or that a body was used up,
-// the latest of Errs that says more follows it, cut to 256 bytes.
+// the latest of Errs that says more follows it, cut to 256 bytes. Where an error's text begins a
+// new line, as that of [errors.Join] does, "; " stands instead.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
 	}
+	return oneLine(e.text())
+}
+
+func (e *Error) text() string {
 	name := e.Name
 	if name == "" {
 		name = "retry"
@@ -135,11 +142,14 @@ func (e *Error) Error() string {
 		by = e.Guard + ": "
 	}
 	if e.Attempts == 0 && e.Cause != nil {
-		return name + ": not attempted (" + e.Reason.String() + "): " + by + fmt.Sprint(e.Cause)
+		return name + ": not attempted (" + e.Reason.String() + "): " + by + fmt.Sprint(e.Cause) + e.again()
 	}
 	reason := errtree.Reason(e)
-	if e.Reason == ReasonBudget && e.Cause != nil {
+	switch {
+	case (e.Reason == ReasonBudget || e.Reason == ReasonRetryAfter) && e.Cause != nil:
 		reason += ": " + fmt.Sprint(e.Cause)
+	case e.ahead:
+		reason += ": the next wait would pass it"
 	}
 	after := " after " + attemptsText(e.Attempts) + " in " + brief(e.Elapsed).String()
 	s := name + ": gave up" + after + " (" + reason + ")"
@@ -157,10 +167,41 @@ func (e *Error) Error() string {
 	}
 	if e.Cause != nil && !e.Is(e.Cause) {
 		if cause := fmt.Sprint(e.Cause); by != "" || !strings.Contains(s, cause) {
-			s += "; cause: " + by + cause
+			s += "; cause: " + by + cause + e.again()
 		}
 	}
 	return s
+}
+
+// again returns the wait that a guard asks for with its refusal, if the text of that does not say it.
+func (e *Error) again() string {
+	asks, ok := errtree.Find[interface {
+		error
+		RetryAfter() time.Duration
+	}](e.Cause)
+	if !ok || e.Guard == "" || asks.RetryAfter() <= 0 || errtree.Is(e.Cause, ErrPaced) {
+		return ""
+	}
+	return "; retry after " + brief(asks.RetryAfter()).String()
+}
+
+// tooLong is the Cause of an Error with ReasonRetryAfter.
+type tooLong struct{ wait, limit time.Duration }
+
+func (t tooLong) Error() string { return brief(t.wait).String() + " is more than " + t.limit.String() }
+
+// oneLine returns a text with "; " between its lines, and without those that are empty.
+func oneLine(text string) string {
+	if !strings.ContainsAny(text, "\r\n") {
+		return text
+	}
+	var lines []string
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // hidden returns the text of the latest error before the last one that hides nothing, or "". Of

@@ -61,6 +61,12 @@ func TestErrorText(t *testing.T) {
 			"retry: gave up after 1 attempt in 0s (max_attempts): post: gave up after 1 attempt in 0s (not_idempotent): EOF"},
 		{&retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{(*retry.Error)(nil)}},
 			"retry: gave up after 1 attempt in 0s (permanent): retry: nil *Error"},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{errors.Join(errDown, fmt.Errorf("close:\r\n\n\t%w\n", refused))}},
+			"retry: gave up after 3 attempts in 0s (max_attempts): down; close:; connection refused"},
+		{&retry.Error{Reason: retry.ReasonGuard, Guard: "main.gate", Cause: retryIn(1234567890)}, "retry: not attempted (guard): main.gate: shut; retry after 1.23s"},
+		{&retry.Error{Reason: retry.ReasonGuard, Attempts: 1, Guard: "main.gate", Errs: []error{refused}, Cause: fmt.Errorf("gate: %w", retryIn(time.Minute))},
+			"retry: gave up after 1 attempt in 0s (guard): connection refused; cause: main.gate: gate: shut; retry after 1m0s"},
+		{&retry.Error{Reason: retry.ReasonGuard, Guard: "main.gate", Cause: retryIn(0)}, "retry: not attempted (guard): main.gate: shut"},
 		{&retry.Error{}, "retry: gave up after 0 attempts in 0s (none)"},
 		{&retry.Error{Elapsed: 10_006}, "retry: gave up after 0 attempts in 10µs (none)"},
 		{&retry.Error{Elapsed: 9_994}, "retry: gave up after 0 attempts in 9.99µs (none)"},
@@ -68,6 +74,54 @@ func TestErrorText(t *testing.T) {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("Error() =\n%s, want\n%s", got, tt.want)
 		}
+	}
+}
+
+// retryIn is the refusal of a guard that says how long to wait.
+type retryIn time.Duration
+
+func (retryIn) Error() string               { return "shut" }
+func (r retryIn) RetryAfter() time.Duration { return time.Duration(r) }
+
+// shut admits one attempt.
+type shut struct{ admitted bool }
+
+func (s *shut) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	if s.admitted {
+		return retry.Pass{}, retryIn(10 * time.Second)
+	}
+	s.admitted = true
+	return retry.Pass{}, nil
+}
+
+func (*shut) Leave(retry.Pass, retry.Exit) {}
+
+// A run that ends because its next wait is too long says how long that is.
+func TestErrorNamesTheWaitThatIsTooLong(t *testing.T) {
+	for want, change := range map[string]func(p *retry.Policy, deadline *time.Duration, err *error){
+		"x: gave up after 1 attempt in 0s (retry_after: 1h0m0s is more than 5m0s): down": func(_ *retry.Policy, _ *time.Duration, err *error) { *err = retry.After(errDown, time.Hour) },
+		"x: gave up after 1 attempt in 0s (retry_after: 1m1s is more than 1m0s): down": func(p *retry.Policy, _ *time.Duration, err *error) {
+			p.MaxRetryAfter, *err = time.Minute, retry.After(errDown, 61*time.Second)
+		},
+		"x: gave up after 1 attempt in 0s (deadline: the next wait would pass it): down":  func(_ *retry.Policy, d *time.Duration, _ *error) { *d = 2 * time.Second },
+		"x: gave up after 2 attempts in 2s (deadline: the next wait would pass it): down": func(_ *retry.Policy, d *time.Duration, _ *error) { *d = 4 * time.Second },
+		"x: gave up after 1 attempt in 0s (max_elapsed): down":                            func(p *retry.Policy, _ *time.Duration, _ *error) { p.MaxElapsed = time.Second },
+		"x: gave up after 5 attempts in 8s (max_attempts): down":                          func(*retry.Policy, *time.Duration, *error) {},
+		"x: gave up after 1 attempt in 0s (not_idempotent): down":                         func(p *retry.Policy, d *time.Duration, _ *error) { p.NonIdempotent, *d = true, time.Second },
+		"x: gave up after 1 attempt in 0s (permanent): down":                              func(_ *retry.Policy, d *time.Duration, err *error) { *err, *d = retry.Stop(errDown), time.Second },
+		"x: gave up after 1 attempt in 2s (guard): down; cause: retry_test.shut: shut; retry after 10s": func(p *retry.Policy, d *time.Duration, _ *error) {
+			p.Guards, *d = []retry.Guard{new(shut)}, 5*time.Second
+		},
+	} {
+		p, clock := virtual()
+		p.Name, p.Backoff = "x", retry.Constant(2*time.Second)
+		deadline, fails := time.Hour, errDown
+		change(&p, &deadline, &fails)
+		ctx, cancel := clock.WithTimeoutCause(t.Context(), deadline, nil)
+		if err := retry.Run(ctx, p, func(context.Context) error { return fails }); err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+		cancel()
 	}
 }
 

@@ -173,7 +173,9 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 	case reason != ReasonNone && now.refusal != nil: // whichever limit it was
 		return d.stop(p, ReasonGuard, now.refusal)
 	case reason == ReasonDeadline:
-		return d.stop(p, reason, context.DeadlineExceeded)
+		return d.stopEarly(p, wait > 0)
+	case reason == ReasonRetryAfter && d.hint > p.maxRetryAfter():
+		return d.stop(p, reason, tooLong{d.hint, p.maxRetryAfter()})
 	case reason != ReasonNone:
 		return d.stop(p, reason, nil)
 	case now.healthy:
@@ -218,14 +220,15 @@ func (d *decisions) postpone(p *Policy, now *moment, delay, wait time.Duration) 
 		}
 	}
 	if now.left < math.MaxInt64 && wait >= now.left {
-		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
+		return d.stopEarly(p, true)
 	}
 	d.prev, d.wait = delay, wait
 	return true
 }
 
 // plan returns the backoff's part of the wait before another attempt, and the whole wait, or
-// why none may follow, whatever the budget says.
+// why none may follow, whatever the budget says: with ReasonDeadline the wait that would pass it,
+// or 0 if it has passed.
 func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, reason Reason) {
 	made := min(d.attempts, math.MaxInt-int(d.refusals)) + int(d.refusals)
 	step := Step{Retry: made, Prev: d.prev, Hint: max(d.hint, 0), Now: d.hint == hint.Now}
@@ -256,7 +259,7 @@ func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, rea
 	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:
 		return 0, 0, ReasonMaxElapsed
 	case now.left < math.MaxInt64 && wait >= now.left:
-		return 0, 0, ReasonDeadline
+		return 0, wait, ReasonDeadline
 	}
 	return delay, wait, ReasonNone
 }
@@ -338,6 +341,14 @@ func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
 	d.err.Marked = d.marked && (reason == ReasonPermanent || reason == ReasonRefused)
 	d.wait = 0 // of the attempt before: see refusedByBudget
 	d.end(p, false)
+	return false
+}
+
+// stopEarly ends the run because of the caller's deadline: ahead says that it has not passed, but
+// that the next wait would pass it.
+func (d *decisions) stopEarly(p *Policy, ahead bool) bool {
+	d.stop(p, ReasonDeadline, context.DeadlineExceeded)
+	d.err.ahead = ahead
 	return false
 }
 
