@@ -20,7 +20,7 @@ var ErrOpen error = open(0)
 // open is an ErrOpen with how long to wait.
 type open time.Duration
 
-func (open) Error() string               { return "breaker: open, because most attempts have failed" } // without the time: texts of one kind are equal
+func (open) Error() string               { return "the circuit is open, because most attempts have failed" } // without the time: texts of one kind are equal
 func (open) Is(target error) bool        { return target == ErrOpen }
 func (open) SafeToRetry() bool           { return true }           // nothing was sent
 func (open) ErrorType() string           { return "breaker.open" } // the error.type of telemetry

@@ -332,10 +332,10 @@ func TestZeroAndNil(t *testing.T) {
 func TestErrOpen(t *testing.T) {
 	b := down(t)
 	_, err := b.enter()
-	if got, want := err.Error(), "breaker: open, because most attempts have failed"; got != want {
+	if got, want := err.Error(), "the circuit is open, because most attempts have failed"; got != want {
 		t.Errorf("the refusal is %q, want %q", got, want)
 	}
-	if got, want := breaker.ErrOpen.Error(), "breaker: open, because most attempts have failed"; got != want {
+	if got, want := breaker.ErrOpen.Error(), "the circuit is open, because most attempts have failed"; got != want {
 		t.Errorf("ErrOpen is %q, want %q", got, want)
 	}
 	if v := (retry.Policy{}).Judge(err); v.Class != retry.Unprocessed || v.Hint != time.Second {

@@ -61,7 +61,7 @@ func TestBreakerIsNamed(t *testing.T) {
 	_ = retry.Run(t.Context(), v.h.Policy, func(context.Context) error { return nil })
 	wantGaveUp(t, v, " error.type=breaker.open guard=breaker.Breaker name=get-user reason=guard")
 	v.wantSpans(`
-get-user 0s-0s name=get-user max_attempts=1 attempts=0 outcome=failure_first_try reason=guard error.type=retry.guard guard=breaker.Breaker Error "guard: breaker.Breaker: breaker: open, because most attempts have failed"
+get-user 0s-0s name=get-user max_attempts=1 attempts=0 outcome=failure_first_try reason=guard error.type=retry.guard guard=breaker.Breaker Error "guard: breaker.Breaker: the circuit is open, because most attempts have failed"
   @0s retry.guard attempt=1 delay=0 guard=breaker.Breaker class=unprocessed error.type=breaker.open
   @0s retry.gave_up reason=guard attempts=0 guard=breaker.Breaker`)
 }

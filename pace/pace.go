@@ -286,11 +286,24 @@ func (p *Pace) queue(ctx context.Context, patience time.Duration) (retry.Pass, e
 	}
 	switch wait, ok := p.pacer.Enter(now, t, patience); {
 	case !ok:
-		return retry.Pass{}, retry.Stop(paced.Late(wait))
+		return retry.Pass{}, retry.Stop(tooLate{paced.Late(wait), patience})
 	case wait > 0:
 		return p.waiting(t, wait), nil
 	}
 	return p.start(t), nil
+}
+
+// tooLate is the error of an attempt whose turn comes after half of the time that is left to it.
+type tooLate struct {
+	paced.Late
+	half time.Duration // 0: it may not wait at all
+}
+
+func (e tooLate) Error() string {
+	if e.half <= 0 {
+		return e.Late.Error()
+	}
+	return fmt.Sprintf("%v: more than half of the %v that are left", e.Late, max(2*e.half.Round(time.Millisecond/2), time.Millisecond))
 }
 
 // again looks whether t, which waits, may start.

@@ -179,7 +179,8 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 		if !errors.Is(err, retry.ErrPaced) || !e.Undone || retry.DefaultClassifier(err) != retry.Unprocessed {
 			t.Errorf("%+v: undone %v, class %v: %v", c, e.Undone, retry.DefaultClassifier(err), err)
 		}
-		if want := fmt.Sprintf("model: not attempted (%v): pace.Pace: its turn would come in 1s, too late for this call", c.reason); err.Error() != want {
+		left := max(min(cmp.Or(c.deadline, c.maxElapsed), cmp.Or(c.maxElapsed, c.deadline)).Round(time.Millisecond), time.Millisecond)
+		if want := fmt.Sprintf("model: not attempted (%v): pace.Pace: its turn would come in 1s, too late for this call: more than half of the %v that are left", c.reason, left); err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
 		if d := pace.Wait(); d != step-took {

@@ -116,7 +116,7 @@ func TestCausesGoFirst(t *testing.T) {
 		}
 		run(p, breaker.ErrOpen, breaker.ErrOpen, breaker.ErrOpen)
 		all := text + parse(t, get(t, &page, "").Body).all("main")[0].words()
-		for _, want := range []string{"limit: too many attempts in flight refused here limit.limited", "breaker: open, because most attempts have failed refused here breaker.open"} {
+		for _, want := range []string{"limit: too many attempts in flight refused here limit.limited", "the circuit is open, because most attempts have failed refused here breaker.open"} {
 			if !strings.Contains(all, want) {
 				t.Errorf("a refusal is not shown as one: %q is not in\n%s", want, all)
 			}
