@@ -188,7 +188,13 @@ func (e *Error) again() string {
 // tooLong is the Cause of an Error with ReasonRetryAfter.
 type tooLong struct{ wait, limit time.Duration }
 
-func (t tooLong) Error() string { return brief(t.wait).String() + " is more than " + t.limit.String() }
+func (t tooLong) Error() string {
+	wait := brief(t.wait)
+	if wait <= t.limit {
+		wait = t.wait
+	}
+	return wait.String() + " is more than " + t.limit.String()
+}
 
 // oneLine returns a text with "; " between its lines, and without those that are empty.
 func oneLine(text string) string {

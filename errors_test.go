@@ -103,6 +103,9 @@ func TestErrorNamesTheWaitThatIsTooLong(t *testing.T) {
 		"x: gave up after 1 attempt in 0s (retry_after: 1m1s is more than 1m0s): down": func(p *retry.Policy, _ *time.Duration, err *error) {
 			p.MaxRetryAfter, *err = time.Minute, retry.After(errDown, 61*time.Second)
 		},
+		"x: gave up after 1 attempt in 0s (retry_after: 5m0.001s is more than 5m0s): down": func(_ *retry.Policy, _ *time.Duration, err *error) {
+			*err = retry.After(errDown, 5*time.Minute+time.Millisecond)
+		},
 		"x: gave up after 1 attempt in 0s (deadline: the next wait would pass it): down":  func(_ *retry.Policy, d *time.Duration, _ *error) { *d = 2 * time.Second },
 		"x: gave up after 2 attempts in 2s (deadline: the next wait would pass it): down": func(_ *retry.Policy, d *time.Duration, _ *error) { *d = 4 * time.Second },
 		"x: gave up after 1 attempt in 0s (max_elapsed): down":                            func(p *retry.Policy, _ *time.Duration, _ *error) { p.MaxElapsed = time.Second },

@@ -166,7 +166,7 @@ func checkError(say func(string, ...any), e *retry.Error, reason retry.Reason, a
 		say("Err = %v, want reason %v", e, reason)
 		return
 	}
-	if e.Name != "job" || e.Attempts != attempts || e.Elapsed != old || e.Waited != old || len(e.Errs) != 1 || e.Errs[0] != last || e.Cause != nil {
+	if e.Name != "job" || e.Attempts != attempts || e.Elapsed != old || e.Waited != old || len(e.Errs) != 1 || e.Errs[0] != last || (e.Cause != nil) != (reason == retry.ReasonRetryAfter) {
 		say("Err = %+v, want job, %d attempts, age %v, only %v", e, attempts, old, last)
 	}
 }
