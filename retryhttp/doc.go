@@ -48,7 +48,8 @@
 // [retry.AttemptNumber] of that context returns the number of the attempt, and [GaveUp]
 // why there was no further one. The caller gets a *[retry.Error] if the last attempt had
 // no response, or if the request's context has ended. Responses that are not returned are
-// drained and closed before the wait.
+// closed before the wait. So that the connection can be used again, up to 64 KiB of such a body
+// are read, in at most 50 ms. After a longer body an HTTP/1 connection is closed.
 //
 // The first attempt sends the request itself, or a shallow copy if its context or body
 // has to differ. Later attempts send a deep copy, which they share unless Prepare,

@@ -36,9 +36,10 @@ import (
 // gets Accept-Encoding: identity, unless it has that header. A method other than GET
 // is an error.
 //
-// ctx and c are used as by [JSON]. Always close the Body:
-// that also ends a wait.
+// ctx, c and req are used as by [JSON], which panics if ctx or req is nil. Always close the
+// Body: that also ends a wait.
 func Download(ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (*http.Response, error) {
+	demand(ctx, req)
 	own := req.WithContext(ctx)
 	if _, ok := req.Header["Accept-Encoding"]; !ok {
 		own.Header = req.Header.Clone()

@@ -37,8 +37,8 @@ import (
 // is to count as a failure, let Transport.Check return [retry.Stop].
 //
 // ctx replaces the request's context, except for what [WithPolicy] and [Idempotent] have
-// set there and not in ctx. A nil c means http.DefaultClient. The client's Timeout and
-// redirects are part of each attempt.
+// set there and not in ctx. A nil c means http.DefaultClient. JSON panics if ctx or req
+// is nil. The client's Timeout and redirects are part of each attempt.
 //
 // With a [Transport] in c, alone or below other RoundTrippers, attempts do not
 // multiply: p decides, and that Transport makes one attempt, with its Prepare and
@@ -46,6 +46,7 @@ import (
 // too. A RoundTripper above it that sends requests of its own in ctx gets one attempt
 // for each. Requests that Prepare or Base make in ctx have retries of their own.
 func JSON[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (T, error) {
+	demand(ctx, req)
 	call := newClientCall(c, p, req)
 	defer call.end(false)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
@@ -59,6 +60,16 @@ func JSON[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.
 		call.settle(run, &verdict)
 	}
 	return v, run.Err()
+}
+
+// demand panics if the caller gave nothing.
+func demand(ctx context.Context, req *http.Request) {
+	switch {
+	case ctx == nil:
+		panic("retryhttp: nil context")
+	case req == nil:
+		panic("retryhttp: nil request")
+	}
 }
 
 // newClientCall returns a call whose base is a client.

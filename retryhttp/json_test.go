@@ -381,3 +381,27 @@ func TestJSONUsesItsOwnContext(t *testing.T) {
 		t.Errorf("%v; the caller's trace saw %d connections", err, traced)
 	}
 }
+
+// What is missing is named in the panic, as in package retry. A client that is nil is the default one.
+func TestNilArguments(t *testing.T) {
+	req := request(t, "GET", "http://127.0.0.1:1/", nil)
+	for want, call := range map[string]func(){
+		"retryhttp: nil request":   func() { _, _ = retryhttp.JSON[user](t.Context(), quick, nil, nil) },
+		"retryhttp: nil request ":  func() { _, _ = retryhttp.Once[user](t.Context(), quick, nil, nil) },
+		"retryhttp: nil request  ": func() { _, _ = retryhttp.Download(t.Context(), quick, nil, nil) },
+		"retryhttp: nil context":   func() { _, _ = retryhttp.JSON[user](nil, quick, nil, req) }, //lint:ignore SA1012 that is the point
+		"retryhttp: nil context ":  func() { _, _ = retryhttp.Once[user](nil, quick, nil, req) }, //lint:ignore SA1012 that is the point
+		"retryhttp: nil context  ": func() { _, _ = retryhttp.Download(nil, quick, nil, req) },   //lint:ignore SA1012 that is the point
+		"retryhttp: nil response":  func() { _ = retryhttp.Failure(nil) },
+		"<nil>":                    func() { _, _ = retryhttp.JSON[user](t.Context(), quick, nil, req) },
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); got != strings.TrimSpace(want) {
+					t.Errorf("a panic of %q, want %q", got, want)
+				}
+			}()
+			call()
+		}()
+	}
+}

@@ -27,8 +27,10 @@ import (
 // a permanent error, and not an answer.
 //
 // Of p only Classify, Clock and NonIdempotent count: give Once the policy of the run. Make a new req for each
-// attempt. A Transport in c makes one attempt. A nil c means http.DefaultClient.
+// attempt. A Transport in c makes one attempt. A nil c means http.DefaultClient. Once panics if ctx
+// or req is nil.
 func Once[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (value T, err error) {
+	demand(ctx, req)
 	p = retry.Policy{Classify: p.Classify, Clock: p.Clock, NonIdempotent: p.NonIdempotent, MaxAttempts: 1}
 	call := newClientCall(c, p, req)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))

@@ -513,6 +513,15 @@ func TestPoint4DiscardedResponseIsClosedBeforeTheWait(t *testing.T) {
 			t.Errorf("%d connections opened, want 1; %d waits", s.opened, busy+1)
 		}
 	})
+	for size, opened := range map[int]int{60 << 10: 1, 65 << 10: 3} {
+		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			s := serve(t, script(text(503, strings.Repeat("x", size)), text(503, strings.Repeat("x", size)), text(200, "")))
+			read(t, mustDo(t, s.transport(quick), request(t, "GET", s.URL, nil)))
+			if s.wantRequests(t, 3); int(s.opened) != opened {
+				t.Errorf("%d connections opened, want %d", s.opened, opened)
+			}
+		})
+	}
 	for _, gzipped := range []bool{false, true} {
 		for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
 			t.Run(fmt.Sprintf("body hangs, %s, gzip %v", protocol, gzipped), func(t *testing.T) {

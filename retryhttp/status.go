@@ -84,8 +84,11 @@ func limited(code int) bool {
 // has an idempotency key.
 //
 // The error is never nil. It proves nothing, since Failure does not know what else op has
-// done: see [retry.Undone].
+// done: see [retry.Undone]. Failure panics if resp is nil.
 func Failure(resp *http.Response) error {
+	if resp == nil {
+		panic("retryhttp: nil response")
+	}
 	var c call
 	var method, url string
 	keyed := false
