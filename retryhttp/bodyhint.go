@@ -22,12 +22,14 @@ import (
 // A wait is rounded up to the nanosecond. One that overflows a [time.Duration] is the
 // longest Duration, which no policy waits for. If error.errors[].reason of a 403 is
 // rateLimitExceeded or userRateLimitExceeded, as Google's APIs have it, such a 403 is
-// Throttled, as a 429 is, and any other is Permanent.
+// Throttled, as a 429 is, and any other is Permanent. A 429 whose error.code or error.type is
+// insufficient_quota, as OpenAI has it, is not repeated: somebody has to pay first. Without
+// BodyHint it is, since nothing else reads the body.
 //
 // If a response is a failure and no header asks to wait, BodyHint reads up to 64 KiB of
 // its body, puts them back, and sets a header of the response, which then counts as if the
-// server had sent it: Retry-After-Ms, or RateLimit for such a 403 whose body names no wait.
-// BodyHint returns nil.
+// server had sent it: Retry-After-Ms, RateLimit for such a 403 whose body names no wait, or
+// X-Should-Retry: false for such a 429. BodyHint returns nil.
 func BodyHint(resp *http.Response) error {
 	if resp.StatusCode < 400 || resp.Body == nil {
 		return nil
@@ -74,8 +76,11 @@ func readBody(text []byte, resp *http.Response) (name, value string) {
 	if ok {
 		return "Retry-After-Ms", milliseconds(wait)
 	}
-	if resp.StatusCode == http.StatusForbidden && rateLimited(doc) {
+	switch {
+	case resp.StatusCode == http.StatusForbidden && rateLimited(doc):
 		return "RateLimit", `"unnamed";r=0;t=0` // used up, and nobody knows until when: no request to come back at once
+	case resp.StatusCode == http.StatusTooManyRequests && unpaid(doc):
+		return "X-Should-Retry", "false"
 	}
 	return "", ""
 }
@@ -158,4 +163,13 @@ func rateLimited(doc any) bool {
 		}
 	}
 	return false
+}
+
+// unpaid reports whether a 429 says that the account's money is spent, as OpenAI's guide to error
+// codes has it (platform.openai.com/docs/guides/error-codes).
+func unpaid(doc any) bool {
+	const code = "insufficient_quota"
+	object, _ := doc.(map[string]any)
+	failure, _ := object["error"].(map[string]any)
+	return failure["code"] == code || failure["type"] == code
 }

@@ -215,3 +215,41 @@ func TestBodyHintOfATransport(t *testing.T) {
 		}
 	})
 }
+
+// A quota of money is not one of time. A run without BodyHint cannot tell them apart.
+func TestBodyHintOfAQuotaThatIsSpent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body     string
+		status   int
+		header   string
+		check    func(*http.Response) error
+		requests int
+		reason   retry.Reason
+	}{
+		"by its code":         {`{"error": {"message": "no", "type": "requests", "code": "insufficient_quota"}}`, 429, "", retryhttp.BodyHint, 1, retry.ReasonRefused},
+		"by its type":         {`{"error": {"type": "insufficient_quota", "code": null}}`, 429, "", retryhttp.BodyHint, 1, retry.ReasonRefused},
+		"without BodyHint":    {`{"error": {"code": "insufficient_quota"}}`, 429, "", nil, 3, retry.ReasonMaxAttempts},
+		"another code":        {`{"error": {"code": "rate_limit_exceeded", "type": "requests"}}`, 429, "", retryhttp.BodyHint, 3, retry.ReasonMaxAttempts},
+		"not in error":        {`{"code": "insufficient_quota"}`, 429, "", retryhttp.BodyHint, 3, retry.ReasonMaxAttempts},
+		"a text":              {`{"error": "insufficient_quota"}`, 429, "", retryhttp.BodyHint, 3, retry.ReasonMaxAttempts},
+		"of another status":   {`{"error": {"code": "insufficient_quota"}}`, 503, "", retryhttp.BodyHint, 3, retry.ReasonMaxAttempts},
+		"beside a wait":       {`{"error": {"code": "insufficient_quota"}, "retry_after": 0.001}`, 429, "", retryhttp.BodyHint, 3, retry.ReasonMaxAttempts},
+		"a header goes first": {`{"error": {"code": "insufficient_quota"}}`, 429, "1", retryhttp.BodyHint, 3, retry.ReasonMaxAttempts},
+	} {
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			if tt.header != "" {
+				w.Header().Set("Retry-After-Ms", tt.header)
+			}
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		})
+		rt := s.transport(quick)
+		rt.Check = tt.check
+		resp := mustDo(t, rt, request(t, "GET", s.URL, nil))
+		e, ok := errors.AsType[*retry.Error](retryhttp.GaveUp(resp))
+		if body := read(t, resp); body != tt.body || !ok || e.Reason != tt.reason {
+			t.Errorf("%s: %q, %v, want the reason %v", name, body, e, tt.reason)
+		}
+		s.wantRequests(t, tt.requests)
+	}
+}
