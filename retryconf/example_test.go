@@ -19,7 +19,7 @@ func ExamplePolicy_UnmarshalText() {
 	fmt.Println(err)
 	// Output:
 	// 4 <nil>
-	// column 20: unknown backoff "fast": want one of exponential, linear, decorrelated, constant, schedule
+	// retry policy "attempts=4 backoff=fast", column 20: unknown backoff "fast": want one of exponential, linear, decorrelated, constant, schedule
 }
 
 func ExamplePolicy_String() {
@@ -68,7 +68,7 @@ func ExamplePolicy_flag() {
 	//   -retry policy
 	//     	retry policy of calls to the server (default attempts=3)
 	// attempts=5 max_elapsed=10s <nil>
-	// column 10: "many": want attempts, 1 or more or unlimited; without it 3
+	// retry policy "attempts=many", column 10: "many": want attempts, 1 or more or unlimited; without it 3
 }
 
 // What has no text is an error to encoders.

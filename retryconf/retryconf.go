@@ -8,11 +8,14 @@ import (
 
 // syntaxError says what could not be parsed.
 type syntaxError struct {
+	text    string // all of it: a file may have several policies
 	column  int    // where, in characters from 1
 	message string // what was found there, and what was expected
 }
 
-func (e *syntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.column, e.message) }
+func (e *syntaxError) Error() string {
+	return fmt.Sprintf("retry policy %q, column %d: %s", e.text, e.column, e.message)
+}
 
 // parse returns the policy of a text.
 func parse(text string) (retry.Policy, error) {
@@ -48,8 +51,8 @@ func (p Policy) String() string {
 }
 
 // UnmarshalText parses a text. The package documentation lists the fields. The error says in one
-// line at which column, in characters from 1, what was found and what was expected; the policy
-// is unchanged then. [flag.TextVar] makes a flag of a Policy.
+// line that text is a retry policy, and at which column, in characters from 1, what was found and
+// what was expected; the policy is unchanged then. [flag.TextVar] makes a flag of a Policy.
 func (p *Policy) UnmarshalText(text []byte) error {
 	q, err := parse(string(text))
 	if err != nil {

@@ -147,7 +147,20 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"attempt_timeout=|-5s", `"-5s": want a duration`},
 		{"attempt_timeout=|-1ns", `"-1ns": want a duration`},
 		{"max_retry_after=|", `"": want a duration`},
-		{"non_idempotent|=true", "want a space here, or the end"},
+		{"non_idempotent|=true", "non_idempotent takes no value"},
+		{"|timeout=2s", "; did you mean attempt_timeout?"},
+		{"|max_attempts=2", "; did you mean attempts?"},
+		{"|MaxAttempts=2", "; did you mean attempts?"},
+		{"|maxRetryAfter=1m", "; did you mean max_retry_after?"},
+		{"|retry-after=1m", "; did you mean max_retry_after?"},
+		{"|elapsed=1m", "; did you mean max_elapsed?"},
+		{"|retries=3", "; did you mean attempts, which counts the first one too?"},
+		{"|maxRetries=3", "; did you mean attempts, which counts the first one too?"},
+		{"|tries=2", "; did you mean attempts, which counts the first one too?"},
+		{"|initial_delay=2", "; did you mean backoff?"},
+		{"|deadline=2s", "; did you mean max_elapsed?"},
+		{"|time=2s", "want one of name,"},
+		{"|colour=red", "non_idempotent, budget"},
 		{"backoff=|expo(1s)", `unknown backoff "expo": want one of exponential, linear, decorrelated, constant, schedule; did you mean exponential?`},
 		{"|atempts=3", `max_retry_after, non_idempotent, budget; did you mean attempts?`},
 		{"budget=|earnd", `want one of earned, token, ratio; did you mean earned?`},
@@ -220,9 +233,9 @@ func TestCustomPartsHaveNoText(t *testing.T) {
 }
 
 // What can be read is written so that it is read again.
-// columnOf returns the column that the text of err begins with, 0 if there is none.
+// columnOf returns the column that the text of err names, 0 if there is none.
 func columnOf(err error) (column int) {
-	_, _ = fmt.Sscanf(err.Error(), "column %d: ", &column)
+	_, _ = fmt.Sscanf(err.Error(), "retry policy %q, column %d: ", new(string), &column)
 	return column
 }
 

@@ -277,7 +277,7 @@ func (l *line) read(r *reader) {
 			for _, f := range l.fields() {
 				known = append(known, f.name)
 			}
-			r.fail(start, "unknown field %q: want one of %s%s", name, strings.Join(known, ", "), nearest.Hint(name, "", known...))
+			r.fail(start, "unknown field %q: want one of %s%s", name, strings.Join(known, ", "), meant(name, known))
 			return
 		}
 		if _, twice := at[name]; twice {
@@ -289,6 +289,9 @@ func (l *line) read(r *reader) {
 		}
 		at[name] = r.pos
 		r.read(f.value)
+		if _, flag := f.value.(*bool); flag && strings.HasPrefix(r.text[r.pos:], "=") {
+			r.fail(r.pos, "%s takes no value", name)
+		}
 		if r.pos < len(r.text) && !r.space() {
 			r.fail(r.pos, "want a space here, or the end")
 		}
@@ -309,6 +312,31 @@ func (l *line) read(r *reader) {
 		*jitter = *l.jitter[i]
 		*b = reflect.ValueOf(p).Elem().Interface().(retry.Backoff)
 	}
+}
+
+// meant says which field an unknown name may have meant: one that is spelled nearly so, one that
+// has the name in it or is in it, or one that other libraries call so.
+func meant(name string, known []string) string {
+	if hint := nearest.Hint(name, "", known...); hint != "" {
+		return hint
+	}
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	word := plain(name)
+	for _, k := range known {
+		if p := plain(k); len(word) >= 5 && (strings.Contains(p, word) || len(p) >= 5 && strings.Contains(word, p)) {
+			return "; did you mean " + k + "?"
+		}
+	}
+	for _, synonym := range [...][2]string{{"deadline", "max_elapsed"}, {"retries", "attempts"}, {"tries", "attempts"}, {"delay", "backoff"}, {"interval", "backoff"}, {"wait", "backoff"}} {
+		switch {
+		case !strings.Contains(word, synonym[0]):
+		case synonym[1] == "attempts":
+			return "; did you mean attempts, which counts the first one too?"
+		default:
+			return "; did you mean " + synonym[1] + "?"
+		}
+	}
+	return ""
 }
 
 // read reads what a pointer is to point to.
@@ -517,6 +545,6 @@ func (r *reader) take(token string) bool {
 
 func (r *reader) fail(at int, format string, args ...any) {
 	if r.err == nil {
-		r.err = &syntaxError{utf8.RuneCountInString(r.text[:at]) + 1, fmt.Sprintf(format, args...)}
+		r.err = &syntaxError{r.text, utf8.RuneCountInString(r.text[:at]) + 1, fmt.Sprintf(format, args...)}
 	}
 }

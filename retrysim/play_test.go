@@ -135,7 +135,7 @@ func TestLinksThatAreRefused(t *testing.T) {
 		"o=%2Ftmp%2Fx":                            "-o: no such flag",
 		"rate=fast":                               "-rate: want a number from",
 		"rate=%zz":                                "invalid URL escape",
-		"policy=attempts%3D0":                     "-policy: column 10",
+		"policy=attempts%3D0":                     `-policy: retry policy "attempts=0", column 10`,
 		"outage=20m&rate=1":                       "-outage: it is over after 20m10s",
 		"clients=5":                               "-clients: wants -closed",
 		"rate=1e9":                                "-rate: a run would have",

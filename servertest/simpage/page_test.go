@@ -240,8 +240,8 @@ func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ control, wrong, error string }{
 		{"[name=rate]", "fast", "-rate: want a number"},
 		{"[name=rate]", "", "-rate: want a number"},
-		{"[name=policy]", "attempts=4 budget=none", "-policy: column 19"},
-		{"[data-field=attempts]", "0", "-policy: column"},
+		{"[name=policy]", "attempts=4 budget=none", `-policy: retry policy "attempts=4 budget=none", column 19`},
+		{"[data-field=attempts]", "0", "-policy: retry policy "},
 		{"[name=processes]", "10001", "-processes: want at most 10000 processes here"},
 		{"#others", "speed=3", "-speed: no such flag"},
 		{"#others", "hedge=never", "-hedge: want a delay"},
