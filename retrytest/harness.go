@@ -31,7 +31,8 @@ type Harness struct {
 // run is what one run did.
 type run struct {
 	began   time.Time
-	events  []any // in the order of the hooks: a retry.Attempt that has ended, a wait or a retry.Held
+	events  []any     // in the order of the hooks: a retry.Attempt that has ended, a wait or a retry.Held
+	due     time.Time // when the caller's deadline would come if the system's clock were the virtual one; zero: it has none there
 	done    bool
 	summary retry.Summary
 }
@@ -69,6 +70,10 @@ func (r *run) goesOn() bool {
 // the test the Harness fails t if a deadline or timer on the clock is still running. It also
 // fails t if an attempt blocks for two seconds of real time while the virtual clock stands
 // still. It then cancels the run, which nothing else would end.
+//
+// The deadline of a [context.WithTimeout] is not on the virtual clock, and does not end the run.
+// The Harness fails t if a run goes on for longer than that: make the deadline by
+// h.Clock.WithTimeoutCause, or test on the system's clock in testing/synctest.
 func New(t testing.TB, p retry.Policy) *Harness {
 	h := &Harness{
 		Policy: p,
@@ -158,12 +163,25 @@ func (h *Harness) start(ctx context.Context, _ retry.Policy) context.Context {
 	if before.done {
 		h.release() // else this run is inside of that one, or beside it
 	}
+	r := &run{began: h.Clock.Now(), due: before.due}
 	if !before.goesOn() {
-		h.runs = nil
+		h.runs, r.due = nil, h.due(ctx)
 	}
-	h.runs = append(h.runs, &run{began: h.Clock.Now()})
+	h.runs = append(h.runs, r)
 	h.cancel = cancel
 	return &cancelable{inner, ctx}
+}
+
+// due returns when the deadline of ctx would come on the virtual clock, or the zero time if it has
+// none, or one that this clock will reach first.
+func (h *Harness) due(ctx context.Context) time.Time {
+	now := h.Clock.Now()
+	deadline, ok := ctx.Deadline()
+	left := time.Until(deadline)
+	if !ok || left <= 0 || deadline.Sub(now) <= left {
+		return time.Time{}
+	}
+	return now.Add(left)
 }
 
 // cancelable is the caller's context, which the watchdog can cancel. If the caller's
@@ -226,6 +244,12 @@ func (h *Harness) finish(_ context.Context, s retry.Summary) {
 	defer h.mu.Unlock()
 	r := h.latest()
 	r.summary, r.done = s, true
+	if now := h.Clock.Now(); !r.due.IsZero() && now.After(r.due) {
+		began := h.runs[0].began
+		h.t.Errorf("retrytest: the caller's deadline is %v away, but the run took %v: the virtual clock does not know a deadline of the system's."+
+			" Make it by h.Clock.WithTimeoutCause, or test on the system clock in testing/synctest.\n%s", r.due.Sub(began).Round(time.Second/100), now.Sub(began), h.story())
+		r.due = time.Time{} // once is enough
+	}
 }
 
 func (h *Harness) cleanup() {

@@ -727,6 +727,60 @@ func TestDeadlineOnTheHarnessClock(t *testing.T) {
 	}
 }
 
+// A deadline of the system's clock ends no run here. The test is told when that matters.
+func TestDeadlineOfTheSystemsClock(t *testing.T) {
+	down := func(context.Context) error { return errDown }
+	for name, tt := range map[string]struct {
+		deadline time.Duration // 0: none
+		attempts int
+		runs     int // of Supervise, 0: a Run
+		fails    bool
+	}{
+		"that a run passes":              {250 * ms, 3, 0, true},
+		"that a run does not reach":      {time.Minute, 3, 0, false},
+		"none":                           {0, 3, 0, false},
+		"that runs of Supervise pass":    {4 * time.Minute, 1, 5, true},
+		"that runs of Supervise respect": {6 * time.Minute, 1, 5, false},
+	} {
+		f := &fake{}
+		p := policy()
+		p.MaxAttempts = tt.attempts
+		h := retrytest.New(f, p)
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if tt.deadline > 0 {
+			ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+		}
+		if tt.runs == 0 {
+			_ = retry.Run(ctx, h.Policy, down)
+		} else {
+			left := tt.runs
+			_ = retry.Supervise(ctx, h.Policy, time.Minute, func(ctx context.Context) error {
+				if left--; left < 0 {
+					return retry.Stop(errDown)
+				}
+				_ = h.Clock.Sleep(ctx, time.Minute)
+				return errDown
+			})
+		}
+		cancel()
+		f.end()
+		if fails := len(f.failures) > 0; fails != tt.fails || fails && (len(f.failures) > 1 || !strings.Contains(f.failures[0], "WithTimeoutCause")) {
+			t.Errorf("a deadline %s: the failures are %q", name, f.failures)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { // where both clocks show the same at first
+		f := &fake{}
+		h := retrytest.New(f, policy())
+		ctx, cancel := context.WithTimeout(t.Context(), 250*ms)
+		defer cancel()
+		_ = retry.Run(ctx, h.Policy, down)
+		h.AssertReason(retry.ReasonDeadline)
+		if f.end(); len(f.failures) > 0 {
+			t.Errorf("in a bubble the failures are %q", f.failures)
+		}
+	})
+}
+
 func TestContextOutlivesTheRun(t *testing.T) {
 	h := retrytest.New(t, policy())
 	ctx, err := retry.Do(t.Context(), h.Policy, func(ctx context.Context) (context.Context, error) { return ctx, nil })
