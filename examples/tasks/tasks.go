@@ -29,6 +29,8 @@ type (
 	Row   struct{ ID int }
 )
 
+var errNoUser = errors.New("no such user")
+
 // Retry a GET.
 
 func getUser(ctx context.Context, url string) (User, error) {
@@ -42,10 +44,15 @@ func getUser(ctx context.Context, url string) (User, error) {
 
 // POST once.
 
-func newPayments() *http.Client {
-	return &http.Client{Transport: &retryhttp.Transport{
-		Policy: retry.Policy{Name: "pay", MaxAttempts: 4},
-	}}
+var payments = &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{Name: "pay", MaxAttempts: 4}}}
+
+func pay(ctx context.Context, url, order, body string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Idempotency-Key", order) // only if the server knows this header
+	return payments.Do(req)
 }
 
 // Only these errors.
@@ -75,23 +82,34 @@ var breaking = retry.Policy{
 	Guards: []retry.Guard{new(breaker.Breaker)},
 }
 
+func suggest(ctx context.Context, fetch func(context.Context) ([]string, error)) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	return retry.Do(ctx, breaking, fetch)
+}
+
 // Bulkhead.
+
+type shedding struct{ *limit.Limit }
+
+func (s shedding) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	pass, err := s.Limit.Enter(ctx, e)
+	return pass, retry.Stop(err)
+}
 
 var bounded = retry.Policy{
 	Name:   "render",
-	Guards: []retry.Guard{&limit.Limit{Max: 20}},
+	Guards: []retry.Guard{shedding{&limit.Limit{Max: 20}}}, // or &limit.Limit{Max: 20}, which sheds nothing
 }
 
 // Fallback.
 
-func recommend(ctx context.Context, fetch func(context.Context) ([]string, error)) []string {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	items, err := retry.Do(ctx, breaking, fetch)
-	if err != nil {
-		return []string{"bestseller"}
+func recommend(ctx context.Context, fetch func(context.Context) ([]string, error)) ([]string, error) {
+	items, err := suggest(ctx, fetch)
+	if e, ok := errors.AsType[*retry.Error](err); ok && e.Temporary() {
+		return []string{"bestseller"}, nil
 	}
-	return items
+	return items, err
 }
 
 // Failover.
@@ -101,10 +119,13 @@ var replicas = failover.Set[string]{Targets: []*failover.Target[string]{
 	{Name: "us", Value: "https://us.example.com/user"},
 }}
 
-func getFrom(ctx context.Context, fetch func(ctx context.Context, url string) (User, error)) (User, error) {
-	policy := retry.Policy{Name: "get-user", MaxAttempts: 4, AttemptTimeout: 2 * time.Second}
+func getFrom(ctx context.Context, policy retry.Policy) (User, error) { // one with an AttemptTimeout
 	return failover.Do(ctx, policy, &replicas, func(ctx context.Context, t *failover.Target[string]) (User, error) {
-		return fetch(ctx, t.Value)
+		req, err := http.NewRequestWithContext(ctx, "GET", t.Value, nil)
+		if err != nil {
+			return User{}, err
+		}
+		return retryhttp.Once[User](ctx, policy, http.DefaultClient, req)
 	})
 }
 
@@ -129,9 +150,10 @@ func report(ctx context.Context, op func(context.Context) (string, error)) (stri
 
 func wait(ctx context.Context, get func(context.Context) (Order, error)) (Order, error) {
 	policy := retry.Policy{
-		Name:       "wait-for-order",
-		MaxElapsed: 5 * time.Minute,
-		Backoff:    retry.Constant(2 * time.Second),
+		Name:           "wait-for-order",
+		MaxElapsed:     5 * time.Minute,
+		AttemptTimeout: 10 * time.Second,
+		Backoff:        retry.Constant(2 * time.Second),
 	}
 	return retry.Do(ctx, policy, retry.Until(get, func(o Order) bool { return o.State == "done" }))
 }
@@ -149,17 +171,25 @@ func save(ctx context.Context, rows []Row, put func(context.Context, []Row) map[
 
 func rename(ctx context.Context, db *sql.DB, id int, name string) error {
 	policy := retry.Policy{Name: "rename", MaxAttempts: 5}
-	_, err := retrysql.Tx(ctx, policy, db, nil, func(ctx context.Context, tx *sql.Tx) (sql.Result, error) {
-		return tx.ExecContext(ctx, "UPDATE users SET name = ? WHERE id = ?", name, id)
+	_, err := retrysql.Tx(ctx, policy, db, nil, func(ctx context.Context, tx *sql.Tx) (n int64, err error) {
+		result, err := tx.ExecContext(ctx, "UPDATE users SET name = ? WHERE id = ?", name, id)
+		if err != nil {
+			return 0, err
+		}
+		if n, err = result.RowsAffected(); err == nil && n == 0 {
+			err = retry.Stop(errNoUser)
+		}
+		return n, err
 	})
 	return err
 }
 
 // Queue.
 
+var mails = retry.Policy{Name: "send-mail", MaxElapsed: 24 * time.Hour, Backoff: retry.Exponential{Base: time.Second, Max: time.Hour}}
+
 func consume(ctx context.Context, m Message, handle func(context.Context) error) error {
-	policy := retry.Policy{Name: "send-mail", MaxElapsed: 24 * time.Hour}
-	return retryqueue.Delivery{Number: m.Deliveries, Stored: m.Stored}.Handle(ctx, policy, handle,
+	return retryqueue.Delivery{Number: m.Deliveries, Stored: m.Stored}.Handle(ctx, mails, handle,
 		func(_ context.Context, d retryqueue.Decision) error {
 			switch d.Action {
 			case retryqueue.Ack:
@@ -167,7 +197,7 @@ func consume(ctx context.Context, m Message, handle func(context.Context) error)
 			case retryqueue.Dead:
 				return m.Bury(d.Err)
 			}
-			return m.Return(d.Delay)
+			return m.Return(d.Delay) // Retry; or Undecided, with no delay: ctx has ended
 		})
 }
 
@@ -183,7 +213,10 @@ type Message struct {
 // Log.
 
 func logged(logger *slog.Logger) retry.Policy {
-	return retry.Policy{Name: "get-user", Hooks: retry.SlogHooks(logger)}
+	eachRetry := retry.Hooks{Wait: func(ctx context.Context, a retry.Attempt) {
+		logger.InfoContext(ctx, "retry", "name", a.Name, "after", a.Number, "error", a.Err, "delay", a.Delay)
+	}}
+	return retry.Policy{Name: "get-user", Hooks: retry.JoinHooks(retry.SlogHooks(logger), eachRetry)}
 }
 
 // Trace.
@@ -216,10 +249,10 @@ func work(ctx context.Context, connect func(context.Context) error) error {
 
 // LLM.
 
-var model = &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{
+var model = &http.Client{Transport: &retryhttp.Transport{Check: retryhttp.BodyHint, Policy: retry.Policy{
 	Name: "complete", MaxAttempts: 5, AttemptTimeout: time.Minute, MaxRetryAfter: time.Minute,
 	Budget: &retry.EarnedBudget{},
-	Guards: []retry.Guard{&pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}},
+	Guards: []retry.Guard{&pace.Pace{Quota: 500, Per: time.Minute}},
 }}}
 
 func complete(ctx context.Context, url, prompt string) (*http.Response, error) {
