@@ -37,6 +37,8 @@
 //   - nilmark: a mark that is compared;
 //   - nanoseconds: tests;
 //   - sleepinop: goroutines; tests;
+//   - unreadstatus: operations that hand the response on, or are of retry.Until; one attempt;
+//     calls of a RoundTripper; tests;
 //   - nested: policies that are not literals; Classify set; one attempt; a transaction within
 //     another; tests;
 //   - errorignored: an error assigned to _; tests;

@@ -33,6 +33,7 @@ func checks() []check {
 		{"untimed", "find targets of a failover that nothing keeps from hanging", code.Ours, untimed},
 		{"nanoseconds", "find durations written without a unit", code.Ours, nanoseconds},
 		{"sleepinop", "find operations that sleep", code.Ours, sleepinop},
+		{"unreadstatus", "find operations that return a response and do not look at its status", code.Ours, unreadstatus},
 		{"nested", "find retries around retries, which multiply", code.Ours, nested},
 		{"errorignored", "find runs whose error is ignored", code.Ours, errorignored},
 		{"compared", "find errors of a run compared with ==, or asserted", code.Ours, compared},

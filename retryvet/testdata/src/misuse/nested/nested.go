@@ -53,11 +53,11 @@ func right(ctx context.Context, unknown retry.Policy) error {
 		return nil
 	})
 	_, err := retry.Do(ctx, retry.Policy{}, func(ctx context.Context) (*http.Response, error) {
-		return http.DefaultClient.Get("http://localhost")
+		return http.DefaultClient.Get("http://localhost") // want `a 503 is a success`
 	})
 	once := &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{MaxAttempts: 1}}}
 	_, err = retry.Do(ctx, retry.Policy{}, func(ctx context.Context) (*http.Response, error) {
-		return once.Get("http://localhost")
+		return once.Get("http://localhost") // want `a 503 is a success`
 	})
 	return retry.Supervise(ctx, retry.Policy{}, 0, func(ctx context.Context) error {
 		if err != nil {
