@@ -128,6 +128,20 @@ func TestErrorNamesTheWaitThatIsTooLong(t *testing.T) {
 	}
 }
 
+// overdue is a context whose deadline has passed, and that has not noticed yet.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return epoch, true }
+
+// A deadline that has passed is not one that the next wait would pass.
+func TestErrorOfADeadlineThatHasPassed(t *testing.T) {
+	p, _ := virtual()
+	const want = "op: gave up after 1 attempt in 0s (deadline): down"
+	if err := retry.Run(overdue{t.Context()}, p, func(context.Context) error { return errDown }); err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 func TestReasonAndClassWords(t *testing.T) {
 	var words, types []string
 	for r := retry.ReasonNone; r <= retry.ReasonGuard+1; r++ {
