@@ -472,6 +472,41 @@ func TestTimes(t *testing.T) {
 	})
 }
 
+// A hedge adds one call in twenty at most, and the call waits for an attempt that has lost.
+func TestHedge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slowest = new(hedge.Hedge)
+		const calls = 2000
+		var attempts atomic.Int64
+		for n := range calls {
+			var copies atomic.Int64
+			_, _ = lookUp(t.Context(), func(context.Context) (string, error) {
+				attempts.Add(1)
+				if copies.Add(1) == 1 && n%5 == 0 { // four times as many as there are hedges for
+					time.Sleep(time.Second)
+				}
+				time.Sleep(10 * time.Millisecond)
+				return "found", nil
+			})
+		}
+		if extra := int(attempts.Load()) - calls; extra < calls/40 || extra > calls/20+calls/100 {
+			t.Errorf("%d calls had %d more attempts, want about one in twenty", calls, extra)
+		}
+
+		slowest = new(hedge.Hedge)
+		var copies atomic.Int64
+		start := time.Now()
+		if _, err := lookUp(t.Context(), func(context.Context) (string, error) {
+			if copies.Add(1) == 1 {
+				time.Sleep(time.Hour) // whatever becomes of its context
+			}
+			return "found", nil
+		}); err != nil || copies.Load() != 2 || time.Since(start) != time.Hour {
+			t.Errorf("an attempt that ignores its context: %v with %d copies after %v, want an hour", err, copies.Load(), time.Since(start))
+		}
+	})
+}
+
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent [][]Row
