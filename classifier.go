@@ -9,7 +9,7 @@ type Class uint8
 
 const (
 	Unknown     Class = iota // no opinion: the next classifier decides; if none does, Transient
-	Permanent                // trying again gives the same error
+	Permanent                // trying again gives the same error; to mark one so, use [Stop]
 	Transient                // trying again may work
 	TimedOut                 // like Transient, but no answer came in time: the server may still be at work
 	Throttled                // trying again later may work: the server is too busy
