@@ -82,6 +82,9 @@ func (e Exponential) Delay(s Step) time.Duration {
 
 // power returns xⁿ. math.Pow would add 14 KiB to a program.
 func power(x float64, n int) float64 {
+	if x == 2 {
+		return math.Ldexp(1, min(n, 1024)) // which is +Inf, as x is then
+	}
 	p := 1.
 	for ; n > 0; n >>= 1 {
 		if n&1 != 0 {
