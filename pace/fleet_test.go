@@ -158,9 +158,8 @@ func (m *memory) apply(a pace.Ask) (pace.Slots, error) {
 	if m.ahead != nil {
 		seconds += m.ahead(now.Sub(m.began))
 	}
-	moved := m.state.Moved
-	s, err := m.state.Reserve(seconds, a)
-	if err == nil && m.state.Moved > moved {
+	s, held, err := m.state.Reserve(seconds, a)
+	if held {
 		for _, c := range m.news {
 			select {
 			case c <- struct{}{}:

@@ -1,7 +1,9 @@
 package pace
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -44,30 +46,57 @@ type Slots struct {
 	Moved float64 // grows by the seconds by which holds delay all slots. Less than before: the State was lost, and began anew
 }
 
-// State is what a [Store] keeps of a quota: numbers of seconds, and of slots. The zero State is that of a quota of which
-// nothing is known yet, or any more: a process that meets it waits for nobody. See [State.Keep] for when it may be lost.
-type State struct {
-	Tat    float64 `json:"tat"`              // when the last slot is that was given, by the store's clock: the theoretical arrival time of GCRA
-	At     float64 `json:"at"`               // when Reserve was last applied
-	Moved  float64 `json:"moved"`            // sum of the delays by holds, less the time when the State began
-	Until  float64 `json:"until"`            // when the last hold ends
-	Passed float64 `json:"passed,omitempty"` // when an attempt of any process passed last; 0: not known
-	Ahead  float64 `json:"ahead,omitempty"`  // before which no more slots are given ahead of those that were given
-	Free   float64 `json:"free,omitempty"`   // slots that were given back: they lie evenly between
-	Freed  float64 `json:"freed,omitempty"`  // this time and Tat
+// State is what a [Store] keeps of a quota. The zero State is that of a quota of which nothing is known yet, or any more: a
+// process that meets it waits for nobody. See [State.Keep] for when it may be lost. States can be compared.
+type State struct{ state pacing.State }
+
+// Keep returns for how long a store keeps s at least, from when a was applied last. Then it says no more than the zero State.
+func (s *State) Keep(a Ask) time.Duration { return s.state.Keep(pacing.Ask(a)) }
+
+// Reserve applies an Ask at now, a time in seconds since 1970, and returns the answer. It reports whether that has held all
+// processes, so that they are to have news. An Ask of numbers that make no sense is an error, and changes nothing.
+func (s *State) Reserve(now float64, a Ask) (answer Slots, held bool, err error) {
+	if err := a.check(); err != nil {
+		return Slots{}, false, err
+	}
+	moved := s.state.Moved
+	answer = Slots(s.state.Reserve(now, pacing.Ask(a)))
+	return answer, answer.Moved > moved, nil
 }
 
-// Keep returns for how long from At on a store keeps s at least, if a was applied last. Then it says no more than the
-// zero State.
-func (s *State) Keep(a Ask) time.Duration { return (*pacing.State)(s).Keep(pacing.Ask(a)) }
+// numbers are those of a State as they are stored: seconds since 1970, and slots.
+type numbers struct {
+	Tat    float64 `json:"tat"`    // when the last slot is that was given: the theoretical arrival time of GCRA
+	At     float64 `json:"at"`     // when an Ask was last applied
+	Moved  float64 `json:"moved"`  // sum of the delays by holds, less the time when the State began
+	Until  float64 `json:"until"`  // when the last hold ends
+	Passed float64 `json:"passed"` // when an attempt of any process passed last; 0: not known
+	Ahead  float64 `json:"ahead"`  // before which no more slots are given ahead of those that were given
+	Free   float64 `json:"free"`   // slots that were given back: they lie evenly between
+	Freed  float64 `json:"freed"`  // this time and Tat
+}
 
-// Reserve applies an Ask at now, a time in seconds since 1970, and returns the answer. An Ask of
-// numbers that make no sense is an error, and changes nothing.
-func (s *State) Reserve(now float64, a Ask) (Slots, error) {
-	if err := a.check(); err != nil {
-		return Slots{}, err
+// MarshalJSON returns s as an object of numbers.
+func (s State) MarshalJSON() ([]byte, error) { return json.Marshal(numbers(s.state)) }
+
+var errNoState = errors.New("pace: this is no State that MarshalJSON has returned")
+
+// UnmarshalJSON reads what MarshalJSON has returned. All else is an error.
+func (s *State) UnmarshalJSON(text []byte) error {
+	var given map[string]float64
+	var read numbers
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if json.Unmarshal(text, &given) != nil || len(given) != 8 || d.Decode(&read) != nil {
+		return errNoState
 	}
-	return Slots((*pacing.State)(s).Reserve(now, pacing.Ask(a))), nil
+	for _, x := range given {
+		if math.Abs(x) > 1e12 {
+			return errNoState
+		}
+	}
+	s.state = pacing.State(read)
+	return nil
 }
 
 // check returns an error if a makes no sense.

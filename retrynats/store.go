@@ -1,7 +1,6 @@
 package retrynats
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,8 +111,7 @@ func (s *Store) try(ctx context.Context, a pace.Ask) (slots pace.Slots, held boo
 	if err != nil {
 		return slots, false, err
 	}
-	moved := state.Moved
-	if slots, err = state.Reserve(now, a); err != nil {
+	if slots, held, err = state.Reserve(now, a); err != nil {
 		return pace.Slots{}, false, err
 	}
 	if err := s.keeps(ctx, state.Keep(a)); err != nil {
@@ -136,7 +134,7 @@ func (s *Store) try(ctx context.Context, a pace.Ask) (slots pace.Slots, held boo
 			s.clock.read(e)
 		}
 	}
-	return slots, state.Moved > moved, nil
+	return slots, held, nil
 }
 
 // shortest is for how long a bucket keeps entries at least.
@@ -172,35 +170,13 @@ func (s *Store) read(ctx context.Context) (state pace.State, revision uint64, no
 	case err != nil:
 		return state, 0, 0, err
 	default:
-		if state, err = parse(e.Value()); err != nil {
-			return state, 0, 0, err
+		if json.Unmarshal(e.Value(), &state) != nil {
+			return state, 0, 0, errForeign
 		}
 		revision = e.Revision()
 		s.clock.read(e)
 	}
 	return state, revision, float64(s.clock.now().UnixMicro()) / 1e6, nil
-}
-
-// parse reads a State as Reserve writes it.
-func parse(text []byte) (pace.State, error) {
-	var s pace.State
-	var numbers map[string]float64
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if d.Decode(&s) != nil || json.Unmarshal(text, &numbers) != nil { // which finds what follows
-		return pace.State{}, errForeign
-	}
-	for _, name := range []string{"tat", "at", "moved", "until"} {
-		if _, ok := numbers[name]; !ok {
-			return pace.State{}, errForeign
-		}
-	}
-	for _, x := range numbers {
-		if math.Abs(x) > 1e12 {
-			return pace.State{}, errForeign
-		}
-	}
-	return s, nil
 }
 
 // News returns a channel that gets an element when a process has held the quota. What happens while

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryredis"
 	"github.com/redis/go-redis/v9"
@@ -30,7 +31,7 @@ func connect(t testing.TB, s *server) *redis.Client {
 }
 
 // state returns what the key has.
-func state(t *testing.T, client *redis.Client, key string) (s pace.State) {
+func state(t *testing.T, client *redis.Client, key string) (s pacing.State) {
 	t.Helper()
 	all, err := client.HGetAll(t.Context(), key).Result()
 	if err != nil {
@@ -56,7 +57,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		}
 		return x
 	}
-	var law pace.State
+	var law pacing.State
 	now, met := 1.7e9, map[string]int{}
 	rate, burst := 25., 5.
 	for range 20_000 {
@@ -69,7 +70,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		case 2:
 			now += chance.Float64() * 1e4
 		case 3:
-			law = pace.State{}
+			law = pacing.State{}
 			if err := client.Del(t.Context(), s.Key).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -96,10 +97,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 			a.Passed = size(20)
 		}
 		before := law
-		want, err := law.Reserve(now, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := pace.Slots(law.Reserve(now, pacing.Ask(a)))
 		got, err := s.ReserveAt(t.Context(), now, a)
 		if err != nil || got != want {
 			t.Fatalf("%+v at %v: %+v, %v; want %+v", a, now, got, err, want)
@@ -167,7 +165,7 @@ func TestHowLongAKeyIsKept(t *testing.T) {
 		}
 		kept := state(t, client, "k")
 		ttl := client.PTTL(t.Context(), "k").Val()
-		if want := kept.Keep(tt.a); ttl > want+time.Second || ttl < want-time.Minute || want < tt.keep-time.Second || want > tt.keep+time.Second {
+		if want := kept.Keep(pacing.Ask(tt.a)); ttl > want+time.Second || ttl < want-time.Minute || want < tt.keep-time.Second || want > tt.keep+time.Second {
 			t.Errorf("after %+v it expires in %v, Keep says %v, want %v", tt.a, ttl, want, tt.keep)
 		}
 		if tt.a.Rate > 1 || tt.a.Patience > 0 {
@@ -413,7 +411,7 @@ func TestAsksThatMakeNoSense(t *testing.T) {
 			if got, err := s.Reserve(t.Context(), a); err == nil {
 				t.Errorf("%+v: %+v", a, got)
 			}
-			if got, err := new(pace.State).Reserve(1, a); err == nil {
+			if got, _, err := new(pace.State).Reserve(1, a); err == nil {
 				t.Errorf("%+v: %+v", a, got)
 			}
 		}

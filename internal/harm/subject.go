@@ -51,7 +51,8 @@ func (s *store) Reserve(ctx context.Context, a pace.Ask) (pace.Slots, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.Reserve(float64(time.Now().UnixNano())/1e9, a)
+	slots, _, err := s.state.Reserve(float64(time.Now().UnixNano())/1e9, a)
+	return slots, err
 }
 
 func (s *store) News(context.Context) <-chan struct{} { return nil }
