@@ -77,14 +77,15 @@ func (e Exponential) Delay(s Step) time.Duration {
 	if !(factor > 0) {
 		factor = 2
 	}
-	return e.Jitter.spread(base*power(factor, max(s.Retry, 1)-1), top, s.Rand)
+	n := max(s.Retry, 1) - 1
+	if factor == 2 { // Ldexp costs half of what power does; 2^64 is beyond any Max
+		return e.Jitter.spread(math.Ldexp(base, min(n, 64)), top, s.Rand)
+	}
+	return e.Jitter.spread(base*power(factor, n), top, s.Rand)
 }
 
 // power returns xⁿ. math.Pow would add 14 KiB to a program.
 func power(x float64, n int) float64 {
-	if x == 2 {
-		return math.Ldexp(1, min(n, 1024)) // which is +Inf, as x is then
-	}
 	p := 1.
 	for ; n > 0; n >>= 1 {
 		if n&1 != 0 {
