@@ -47,7 +47,7 @@
 // that was sent, with what Prepare and Base have set, and with the caller's context.
 // [retry.AttemptNumber] of that context returns the number of the attempt, and [GaveUp]
 // why there was no further one. The caller gets a *[retry.Error] if the last attempt had
-// no response, or if the request's context has ended. Responses that are not returned are
+// no response, or if the request's context or a guard has ended the run. Responses that are not returned are
 // closed before the wait. So that the connection can be used again, up to 64 KiB of such a body
 // are read, in at most 50 ms. After a longer body an HTTP/1 connection is closed.
 //

@@ -35,7 +35,6 @@ func ExampleTransport() {
 		Policy: retry.Policy{
 			MaxAttempts:    4,
 			AttemptTimeout: 2 * time.Second,
-			Backoff:        retry.Exponential{Base: 10 * time.Millisecond},
 			Budget:         &retry.EarnedBudget{}, // shared by all requests of this client
 		},
 	}}

@@ -25,7 +25,8 @@ import (
 //
 // After 204, 205 and HEAD the T is zero. Any other empty body is a permanent error,
 // unless T says otherwise: it is struct{}, or its method UnmarshalJSON accepts no bytes,
-// as that of json.RawMessage does.
+// as that of json.RawMessage does. A body of unknown length that ends too early, also an
+// empty one, counts as broken off.
 //
 // Every error is a *[retry.Error]. For another status it holds a *[StatusError]. The
 // text of an error about a body has the status, the Content-Type and, if the body is not

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	model  = pace.Pace{Quota: 500, Per: time.Minute} // one for all calls that count against this quota
-	places = limit.Limit{Max: 100}                   // one for all calls to a server
+	model  = pace.Pace{Quota: 500, Per: time.Minute, Burst: 20} // one for all calls that count against this quota
+	places = limit.Limit{Max: 100}                              // one for all calls to a server
 )
 
 var policy = retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}

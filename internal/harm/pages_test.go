@@ -38,28 +38,7 @@ var onPages = []struct {
 		value := retryhttp.Transport{Policy: users}
 		return &value
 	}},
-	{"llm.md 1, model 1", func() any {
-		var overloaded = func(event, data string) error {
-			if event == "error" || strings.HasPrefix(data, `{"error"`) {
-				// Transient, not Throttled: it says nothing about the quota.
-				return errors.New("the stream begins with an error")
-			}
-			return nil
-		}
-		var model = pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}
-		value := retryhttp.Transport{
-			Check: retryhttp.FirstEvent(overloaded),
-			Policy: retry.Policy{
-				MaxAttempts:    5,
-				AttemptTimeout: 30 * time.Second, // up to the first event: the stream is not cut
-				MaxRetryAfter:  time.Minute,
-				Budget:         &retry.EarnedBudget{}, // made once, shared by all calls
-				Guards:         []retry.Guard{&model},
-			},
-		}
-		return &value
-	}},
-	{"llm.md 1, model 2", func() any {
+	{"llm.md 1", func() any {
 		var overloaded = func(event, data string) error {
 			if event == "error" || strings.HasPrefix(data, `{"error"`) {
 				// Transient, not Throttled: it says nothing about the quota.
@@ -91,7 +70,7 @@ var onPages = []struct {
 		return &value
 	}},
 	{"guards.md 1", func() any {
-		var model = pace.Pace{Quota: 500, Per: time.Minute}
+		var model = pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}
 		var places = limit.Limit{Max: 100}
 		value := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}
 		return &value
