@@ -7,12 +7,12 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-type important struct{}
-
 // WithImportance says that a call is important.
 func WithImportance(ctx context.Context) context.Context {
 	return context.WithValue(ctx, important{}, true)
 }
+
+type important struct{} // the key of a context's value
 
 // Important leaves a quarter of the places to calls that are important. Set Max.
 type Important struct{ limit.Limit }
