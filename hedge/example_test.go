@@ -42,8 +42,12 @@ func fetch(ctx context.Context, replica string) (string, error) {
 }
 
 var (
-	userPolicy = retry.Policy{Name: "fetch-user", MaxAttempts: 3, Budget: &retry.EarnedBudget{}}
-	userHedge  hedge.Hedge // one for all calls of a kind to one dependency
+	userPolicy = retry.Policy{
+		Name:           "fetch-user",
+		AttemptTimeout: time.Second, // for both copies together
+		Budget:         &retry.EarnedBudget{},
+	}
+	userHedge hedge.Hedge // one for all calls of a kind to one dependency
 )
 
 func getUser(ctx context.Context) (string, error) {
