@@ -36,8 +36,7 @@ func (m Model) request(ctx context.Context, prompt string) (*http.Request, error
 	return req, err
 }
 
-// models returns the models in the order of preference. What fails as one is one target: a model with a key, since
-// each of these has a quota of its own. Make them once.
+// models returns the models in the order of preference. Make them once.
 func models(url, key1, key2 string) *failover.Set[Model] {
 	target := func(name, model, key string, perMinute float64) *failover.Target[Model] {
 		return &failover.Target[Model]{

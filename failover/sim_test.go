@@ -196,7 +196,7 @@ func simulate(t *testing.T, calls load, from, to, end time.Duration, providers [
 }
 
 // Three providers of 100 calls per second each and 150 calls per second, while the first is ill. With
-// RETRY_LONG=1 and -v it prints the table of docs/failover.md.
+// RETRY_LONG=1 and -v it prints, among others, the figures of docs/failover.md.
 func TestFirstIsIll(t *testing.T) {
 	if race.Enabled {
 		t.Skip("simulations, which other tests of this package make with the race detector")

@@ -29,8 +29,10 @@ var server = limit.Adaptive{Min: 2, Max: 100} // one for all calls to a server
 
 func profile(ctx context.Context) (string, error) {
 	policy := retry.Policy{Name: "fetch-profile", AttemptTimeout: time.Second, Guards: []retry.Guard{&server}}
-	return retry.Do(ctx, policy, fetchUser)
+	return retry.Do(ctx, policy, fetchProfile)
 }
+
+func fetchProfile(context.Context) (string, error) { return "ada", nil }
 
 // An Adaptive needs attempts that have a deadline.
 func ExampleAdaptive() {

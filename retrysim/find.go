@@ -150,7 +150,7 @@ func find(o *options) job {
 		}
 		text += "\n      load " + strings.Trim(fmt.Sprintf("%8g", loads), "[]")
 		r.figure.panels = []panel{p}
-		r.notes = []string{answer + ". The search assumes that survival changes monotonically with the value.", text}
+		r.notes = []string{answer, "The search assumes that one value divides what it survives from what it does not.", text}
 		r.doc = map[string]any{"for": f.what, "unit": f.unit, "value": found, "tried": tried, "map": cells}
 		if ctx.Err() != nil {
 			r.doc["interrupted"] = true
