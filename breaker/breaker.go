@@ -44,8 +44,8 @@ const mostProbation = time.Second
 
 // Enter admits the attempt, or refuses it. The run of a refused one makes its next attempt when the
 // Breaker will be half-open, or after a second at most if another attempt is being tried, and not
-// before its backoff. If the caller's deadline comes first, the run ends at once. So no run uses up its
-// MaxAttempts while the Breaker is open.
+// before its backoff. If the caller's deadline, Policy.MaxElapsed or Policy.MaxRetryAfter comes first,
+// or that was the last of MaxAttempts, the run ends at once.
 func (b *Breaker) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 	if b == nil {
 		return retry.Pass{}, nil

@@ -66,7 +66,6 @@ func ExampleClient() {
 		Policy: retry.Policy{
 			MaxAttempts:    4,
 			AttemptTimeout: 2 * time.Second,
-			Backoff:        retry.Exponential{Base: 10 * time.Millisecond},
 			Budget:         &retry.EarnedBudget{}, // shared by all calls of this client
 		},
 		// The proto file of the health service has no idempotency_level.

@@ -83,7 +83,8 @@ type Transport struct {
 	Budget func(host string) retry.Budget
 
 	// Guards returns guards of a request, such as the [pace.Pace] of a key and a model, or
-	// the limit of a host. They go before Policy.Guards. It must return the same guards for
+	// the limit of a host. They go before Policy.Guards: a Pace that is to go before such a limit
+	// has to be among them. It must return the same guards for
 	// all requests that count together, so keep the slices too, since it is called for each
 	// request. Nil, or none from it, means Policy.Guards. It must not change the request, nor
 	// read its body.
