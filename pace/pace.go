@@ -37,7 +37,8 @@ import (
 // A Pace is a [retry.Guard]: set it in Policy.Guards, before those that hold a place. An attempt
 // whose turn would take more than half of the time until the caller's deadline or the end of
 // Policy.MaxElapsed does not wait: ten milliseconds later its run ends with [retry.ErrPaced]. One
-// that waits ends so when it learns that its turn comes too late. A turn whose attempt a later guard refuses
+// that waits ends so when it learns that its turn comes too late. Without a deadline and MaxElapsed
+// an attempt waits for as long as it takes. A turn whose attempt a later guard refuses
 // is used up; one that is not used for another reason goes to the next attempt.
 //
 // A retry that follows a Throttled attempt takes nothing from Policy.Budget if that attempt had a turn by

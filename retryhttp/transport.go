@@ -132,7 +132,8 @@ type Transport struct {
 
 	// Hedge returns the hedge for a host, written as for Budget. Beside a slow attempt a
 	// second copy of its request is sent, and the first response headers win. A status
-	// that the policy would retry does not win, so a quick 503 does not beat a slow 200.
+	// that the policy would retry does not win: a quick 503 does not beat a slow 200, but a
+	// quick 404 does.
 	// If no copy wins, a server that refused a retry to either of them ends the run.
 	// Nil, or nil from it, means no hedges. It must return the same Hedge for the same
 	// host, since a Hedge measures.
