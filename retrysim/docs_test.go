@@ -147,7 +147,7 @@ func TestCommandsOfThePages(t *testing.T) {
 func TestLongestOutageOfThePage(t *testing.T) {
 	notUnderRace(t)
 	out := output(t, "find", "-policy", "attempts=4 budget=earned", "-seeds", "3", "-outages", "1", "-loads", ".5")
-	if !strings.Contains(out, "the longest outage that it survives: 60 s.") {
+	if !strings.Contains(out, "the longest outage that it survives: 60 s\n") {
 		t.Errorf("%s says 60 s; find says\n%s", storms, out)
 	}
 }
