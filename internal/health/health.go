@@ -127,8 +127,8 @@ func (h *Health) End(now time.Time, n News) {
 	}
 	switch n.Outcome {
 	case Nothing:
-		if current && h.Closed() {
-			h.lengthen(now, n.Hint)
+		if current && h.Closed() && n.Hint > 0 {
+			h.lengthen(now, h.waitFor(0, n.Hint))
 		}
 	case Passed:
 		h.passed(now, n.Ticket > h.closed)

@@ -230,6 +230,8 @@ func TestPauseAfterNothing(t *testing.T) {
 	p.ready(100 * time.Millisecond)
 	p.after(100 * time.Millisecond).fail(1)
 	p.ready(2 * time.Second)
+	p.after(2*time.Second).End(p.now, News{Ticket: p.start(), Hint: 24 * time.Hour})
+	p.ready(75 * time.Second) // as the Rule bounds it
 }
 
 // One that hangs counts as failed when as long again has passed.

@@ -74,8 +74,8 @@ func (m *model) read() []span {
 			}
 			begin(span{kind: 'c', first: i, wait: wait, due: due})
 		case e.kind == 'e' && e.outcome == Nothing:
-			if isClosed && m.began(e.attempt) >= now().first {
-				m.lengthen(now(), e.at, e.hint)
+			if isClosed && m.began(e.attempt) >= now().first && e.hint > 0 {
+				m.lengthen(now(), e.at, m.wait(0, e.hint))
 			}
 		case e.kind == 'e' && e.outcome == Passed:
 			closing := closing(spans)

@@ -157,6 +157,13 @@ func TestAnAttemptThatDecidesNothing(t *testing.T) {
 	if p.Wait(p.now) != 0 {
 		t.Error("not all start")
 	}
+
+	p.row(6, 400*ms, 10*time.Second)
+	p.sleep(10 * time.Second)
+	p.End(p.now, p.enter(5, 0), health.Nothing, 24*time.Hour, false) // a 503 with a Retry-After
+	if wait := p.Wait(p.now); wait != 75*time.Second {
+		t.Errorf("after one that decides nothing, whose server asks for a day, the next waits %v", wait)
+	}
 }
 
 // Who waits for another attempt, of which nobody knows when it ends, does so until half of its time is over.
