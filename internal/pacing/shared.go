@@ -68,11 +68,11 @@ func (p *Pacer) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	return p.store.ask(p.now, p.quota, p.need(), p.holds(), p.queue.longest), true, 0
 }
 
-// need returns what those that wait need of a store: nothing while they may not start anyway. Who has to know first is
-// the first, or an urgent one behind it.
+// need returns what those that wait need of a store: nothing while they may not start anyway, and nothing alone, since
+// slots that come too late for p are lost for all. Who has to know first is the first, or an urgent one behind it.
 func (p *Pacer) need() need {
 	first := p.First()
-	if first == nil || p.health.Ready(p.now) > 0 {
+	if first == nil || p.mode == alone || p.health.Ready(p.now) > 0 {
 		return need{}
 	}
 	t, ahead := first, 0.
@@ -99,11 +99,15 @@ func (p *Pacer) Answered(now time.Time, a Ask, s Slots) (late []*Turn) {
 	}
 	if p.store.answered(p.now, a, s) {
 		p.health.Hold(p.now, 0) // others pass
+		p.row = time.Time{}     // the next row begins after that
 	}
 	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
 		return nil
 	}
 	own := func(t *Turn) time.Duration { // if its slots were the next
+		if wait, reserved := p.store.slot(p.now, t.size); reserved {
+			return wait
+		}
 		return inSeconds(s.Wait - max(a.Least-t.size, 0)/a.Rate)
 	}
 	late = p.queue.removeIf(func(t *Turn) bool { return own(t) > t.left(p.now) && (a.urgent() || !t.urgent) })

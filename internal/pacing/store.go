@@ -173,7 +173,9 @@ func (s *store) ask(now time.Time, q quota, n need, h hold, longest func(time.Ti
 func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
 	othersPass = a.Row > 0 && answer.Moved <= s.moved
 	s.unused, s.spent = 0, s.spent-a.Spent // more may be spent meanwhile
-	s.told = later(s.told, s.asked.Add(inSeconds(a.Hold)+roundUp))
+	if !othersPass {
+		s.told = later(s.told, s.asked.Add(inSeconds(a.Hold)+roundUp))
+	}
 	s.follow(answer.Moved)
 	s.heard, s.gap = now, quick
 	switch {
