@@ -52,7 +52,7 @@ retry.pace.wait [s] pace=model: 0`)
 		time.Sleep(3 * time.Second)
 		compare(t, "shared with nobody", metrics(t, reader), `
 retry.pace.quota [{attempt}/s] pace=model: 20.01
-retry.pace.rate [{attempt}/s] pace=model: 1
+retry.pace.rate [{attempt}/s] pace=model: 25
 retry.pace.shared [1] error.type=syscall.Errno pace=model: 0
 retry.pace.throttled [1] pace=model: 0.1997
 retry.pace.wait [s] pace=model: 0`)

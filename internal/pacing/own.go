@@ -11,7 +11,7 @@ const (
 	ownBack    = 1.05 // times the own rate follows after another second, up to what it was at first,
 	ownUp      = 1.01 // and above
 	spare      = 2    // starts by which the own rate is too high: few tell little, and calls come now more and now less often
-	newcomer   = 1    // a second: the own rate of a process that has hardly started anything yet
+	newcomer   = 1    // a second: the own rate of a process that has hardly started anything yet, or was told its quota less than a second ago
 	lowestRate = .05  // a second: no refusal lowers the own rate below that
 )
 
@@ -23,7 +23,7 @@ type ownRate struct {
 
 	starts float64   // units that have started, which fade
 	asOf   time.Time // when starts was that
-	began  time.Time // when the first of them may have started
+	began  time.Time // when the first of them may have started: when the quota was told
 }
 
 // start notes that so many units start.
@@ -40,11 +40,11 @@ func (o *ownRate) fade(now time.Time) {
 // begin sets the rate from the starts until now. It is no more than that of the quota.
 func (o *ownRate) begin(now time.Time, quota float64) {
 	o.fade(now)
-	age := max(now.Sub(o.began).Seconds(), 1)
-	o.rate = min((o.starts+spare)/(startsFade*(1-math.Exp(-age/startsFade))), quota)
-	if o.starts < 1 {
-		o.rate = min(newcomer, quota)
+	o.rate = newcomer
+	if age := now.Sub(o.began).Seconds(); age >= 1 && o.starts >= 1 {
+		o.rate = (o.starts + spare) / (startsFade * (1 - math.Exp(-age/startsFade)))
 	}
+	o.rate = min(o.rate, quota)
 	o.initial, o.since = o.rate, now
 }
 

@@ -138,6 +138,7 @@ func (p *Pacer) Know(now time.Time, rate, burst float64) {
 	p.quota = quota{rate: rate, burst: max(burst, 1), inUnits: true}
 	p.become(limited)
 	p.debt = -p.quota.burst
+	p.own.began = p.now
 }
 
 // Tell lets p keep a quota that a server states, in the answer to an attempt before which so many attempts
@@ -243,6 +244,7 @@ func (p *Pacer) Leave(t *Turn) { p.queue.remove(t) }
 // another part of p decides now. It is given no time.
 func (p *Pacer) Return(t *Turn, used bool) {
 	p.end(t, health.News{})
+	p.own.starts = max(p.own.starts-t.size, 0)
 	switch {
 	case used || t.mode != p.mode:
 	case p.mode == reserving:

@@ -6,7 +6,6 @@ import "time"
 // quota is.
 func (p *Pacer) Join(now time.Time) {
 	p.advance(now)
-	p.own = ownRate{asOf: p.now, began: p.now}
 	p.store.join(p.now)
 	if p.mode == limited {
 		p.store.spent += p.debt + p.quota.burst

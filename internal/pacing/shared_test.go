@@ -130,3 +130,26 @@ func TestWhoIsAloneAsksForNoSlots(t *testing.T) {
 		t.Errorf("when the store answers again it asks %+v", a)
 	}
 }
+
+// The own rate is that of what was sent: also before Join, but without turns that came back.
+func TestWhatTheOwnRateCounts(t *testing.T) {
+	for _, sent := range []bool{true, false} {
+		p, now := told(100, 1)
+		for range 6000 { // a minute
+			now = now.Add(10 * ms)
+			turn := new(pacing.Turn)
+			if wait, _ := p.Enter(now, turn, time.Hour); wait > 0 {
+				t.Fatalf("it waits %v", wait)
+			}
+			if !sent {
+				p.Return(turn, true)
+			}
+		}
+		p.Join(now)
+		now = now.Add(500 * ms)
+		p.Alone(now)
+		if rate := p.Rate(now); sent && rate < 95 || !sent && rate > 1 {
+			t.Errorf("a hundred in a second, sent %v: the own rate is %v", sent, rate)
+		}
+	}
+}
