@@ -66,7 +66,7 @@ type Pace struct {
 
 	first   atomic.Pointer[clockx.Clock] // of the first policy that has another than the system's
 	active  atomic.Bool                  // the pacer is not open
-	started atomic.Uint64                // attempts
+	started atomic.Uint64                // attempts, but those that were not made
 	mu      sync.Mutex
 	pacer   pacing.Pacer
 	ready   bool  // the pacer knows Quota
@@ -84,6 +84,9 @@ const pause = 10 * time.Millisecond
 // turn is an attempt that waits under a Pace, or has started there. Its Owner is a channel, which gets an element when
 // it has to be looked at again.
 type turn = pacing.Turn
+
+// unpaced is held by an attempt that has started without a turn.
+type unpaced struct{}
 
 // Rate returns how many units of the quota start in a second: +Inf if p has no quota or is nil, and 0 if
 // Quota, Per or Burst make no sense.
@@ -123,7 +126,8 @@ func (p *Pace) Hold(d time.Duration) {
 	p.pacer.Hold(now, d)
 }
 
-// Started returns how many attempts have started under p. See [Pace.Tell]. It is 0 if p is nil.
+// Started returns how many attempts have started under p, without those that were not made after all, since a later guard
+// has refused them, for instance. See [Pace.Tell]. It is 0 if p is nil.
 func (p *Pace) Started() uint64 {
 	if p == nil {
 		return 0
@@ -140,8 +144,8 @@ func (p *Pace) Started() uint64 {
 //	...
 //	model.Tell(limit, time.Minute, remaining, started)
 //
-// If less may start than by p's own count, that is what may start. More may start only if so much more remains than by
-// the answer before that a new window must have begun. Tell ignores the answer to an attempt that began before that of
+// If less may start than by p's own count, that is what may start: at the least nothing at once, and then what comes at the
+// rate of the quota. More may start only if so much more remains than by the answer before that a new window must have begun. Tell ignores the answer to an attempt that began before that of
 // an answer which it has heard, and numbers that make no sense, such as more than have started. A nil p ignores all, and
 // so does one with a Quota. Package retryhttp calls Tell for Transport.PaceByHeaders.
 func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
@@ -266,7 +270,7 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	p.on(e.Clock) // also while it is open: it may be held
 	if p.open() {
 		p.started.Add(1)
-		return retry.Pass{}, nil
+		return retry.Pass{Held: unpaced{}}, nil
 	}
 	patience := e.Patience / 2
 	pass, err := p.queue(ctx, patience)
@@ -345,9 +349,12 @@ func (p *Pace) waiting(t *turn, expected time.Duration) retry.Pass {
 // Leave notes what has become of an attempt that had a turn. See [retry.Guard].
 func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 	t, has := pass.Held.(*turn)
-	switch {
-	case p == nil || !has:
-	case x.Ending == retry.NotMade:
+	switch notMade := x.Ending == retry.NotMade; {
+	case p == nil:
+	case notMade && pass.Held == unpaced{}:
+		p.unstart()
+	case !has:
+	case notMade:
 		p.abandon(t, x.Verdict.Err != nil)
 	case pass.Paces:
 		p.ended(t, x)
@@ -363,9 +370,13 @@ func (p *Pace) abandon(t *turn, refused bool) {
 	case t.Waits():
 		p.pacer.Leave(t)
 	case t.Late == 0:
+		p.unstart()
 		p.pacer.Return(t, refused)
 	}
 }
+
+// unstart takes back that an attempt has started: the server has not seen it.
+func (p *Pace) unstart() { p.started.Add(^uint64(0)) }
 
 // ended notes what an attempt has come to that has started by the quota.
 func (p *Pace) ended(t *turn, x retry.Exit) {

@@ -925,3 +925,46 @@ func TestAttemptsBeforeAQuotaWasStated(t *testing.T) {
 		}
 	})
 }
+
+// What was not made has not reached the server: whom a later guard refuses, and whose context has ended.
+func TestAttemptsThatWereNotMadeHaveNotStarted(t *testing.T) {
+	for name, c := range map[string]struct {
+		told    bool
+		refused error
+		free    int
+	}{
+		"open, refused":  {false, errFull, 59},
+		"open, canceled": {false, nil, 59},
+		"told, refused":  {true, errFull, 9}, // those turns are used up
+		"told, canceled": {true, nil, 59},
+	} {
+		clock := clockx.NewVirtual(epoch)
+		p := new(pace.Pace)
+		if c.told {
+			p.Tell(60, time.Minute, 60, 0)
+		}
+		enter := func() retry.Pass {
+			pass, err := p.Enter(t.Context(), retry.Entry{Number: 1, Patience: math.MaxInt64, Clock: clock})
+			if err != nil || pass.Again {
+				t.Fatalf("%s: %+v, %v", name, pass, err)
+			}
+			return pass
+		}
+		enter()
+		started := p.Started()
+		for range 50 {
+			p.Leave(enter(), retry.Exit{Clock: clock, Verdict: retry.Verdict{Err: c.refused}})
+		}
+		if p.Started() != started {
+			t.Errorf("%s: %d have started, want %d", name, p.Started(), started)
+		}
+		p.Tell(60, time.Minute, 59, started)
+		free := 0
+		for ; p.Wait() == 0; free++ {
+			enter()
+		}
+		if free != c.free {
+			t.Errorf("%s: %d may start, want %d", name, free, c.free)
+		}
+	}
+}

@@ -149,7 +149,7 @@ func (p *Pacer) Tell(now time.Time, s Stated, before uint64, since float64) {
 	if p.quota.inUnits {
 		return
 	}
-	renewed, ok := p.quota.told.hear(before, s.Remaining)
+	renewed, ok := p.quota.told.hear(before, before+uint64(since), s.Remaining)
 	if !ok {
 		return
 	}
@@ -158,8 +158,9 @@ func (p *Pacer) Tell(now time.Time, s Stated, before uint64, since float64) {
 		p.become(limited)
 		renewed = true
 	}
-	if debt := max(since-s.Remaining, -s.Burst); renewed || debt > p.debt {
-		p.debt = debt
+	free := min(max(s.Remaining-since, 0), s.Burst) // whatever has started since, what remains comes back by time
+	if renewed || -free > p.debt {
+		p.debt = -free
 	}
 }
 

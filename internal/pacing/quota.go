@@ -48,12 +48,12 @@ type told struct {
 	answers   float64 // those that have come since, which may have been counted before it
 }
 
-// hear notes an answer, to an attempt before which so many had started. Answers come in any order: it reports false
-// if a later attempt was answered before. It is renewed if so much more remains than by the latest answer that a new window
+// hear notes an answer, to an attempt before which so many had started, of all that have now. Answers come in any order: it
+// reports false if a later attempt was answered before. It is renewed if so much more remains than by the latest answer that a new window
 // must have begun: attempts that have ended meanwhile may be counted in another order.
-func (s *told) hear(before uint64, remaining float64) (renewed, ok bool) {
+func (s *told) hear(before, all uint64, remaining float64) (renewed, ok bool) {
 	s.answers++
-	if before < s.before {
+	if before < min(s.before, all) { // some of those that had started may not have been made
 		return false, false
 	}
 	renewed = remaining-s.remaining > s.answers

@@ -53,7 +53,7 @@ func TestStatedQuota(t *testing.T) {
 		}, 10},
 		{"also if they are ignored", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 3, 40)
-			p.Tell(now, stated(52), 2, 0)
+			p.Tell(now, stated(52), 2, 1)
 			p.Tell(now, stated(52), 4, 0)
 		}, 10},
 		{"a new window", func(p *pacing.Pacer, now time.Time) {
@@ -62,8 +62,12 @@ func TestStatedQuota(t *testing.T) {
 		}, 79},
 		{"an earlier attempt", func(p *pacing.Pacer, now time.Time) {
 			p.Tell(now, stated(50), 2, 0)
-			p.Tell(now, stated(3), 1, 0)
+			p.Tell(now, stated(3), 1, 1)
 		}, 50},
+		{"an earlier attempt, but for those that were not made", func(p *pacing.Pacer, now time.Time) {
+			p.Tell(now, stated(50), 9, 0)
+			p.Tell(now, stated(3), 2, 0) // two have started
+		}, 3},
 		{"time passes", func(p *pacing.Pacer, now time.Time) { p.Tell(now.Add(-2*time.Second), stated(7), 1, 0) }, 27},
 		{"a hold goes on", func(p *pacing.Pacer, now time.Time) {
 			p.Hold(now, time.Second)
@@ -101,4 +105,19 @@ func TestNoMoreThanTheQuotaRemains(t *testing.T) {
 	p, now := new(pacing.Pacer), time.Unix(1000, 0)
 	p.Tell(now, pacing.Stated{Rate: 1, Burst: 100, Remaining: 1e6}, 0, 0)
 	wantFree(t, "a million remain of a hundred", p, now, 100)
+}
+
+// Much has started since an attempt whose answer takes long, which time has paid. So what has started since may leave nothing
+// for now, and the next starts when its unit comes.
+func TestAnswersThatTakeLong(t *testing.T) {
+	p, now := new(pacing.Pacer), time.Unix(1000, 0)
+	p.Tell(now, stated(1), 1, 500)
+	for range 10 {
+		if w := p.Wait(now); w != 100*ms+1 {
+			t.Fatalf("the next waits %v", w)
+		}
+		p.Tell(now, stated(1), 1, 500)
+	}
+	now = now.Add(10 * time.Second)
+	wantFree(t, "ten seconds later", p, now, 100)
 }
