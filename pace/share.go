@@ -167,7 +167,7 @@ type Status struct {
 	Waiting   int     // attempts in its queue
 	Quota     float64 // units in a second that it was told, also by [Pace.Tell]; 0 if it was told none
 	Seems     float64 // what the quota seems to be: less than Quota if attempts are throttled though they are paced; 0 without one
-	Throttled float64 // the part of the attempts of about the last minute that were throttled; 0 without a quota
+	Throttled float64 // the part of the attempts of about the last minute, or of the last sixty of a quota below one in a second, that were throttled; 0 without a quota
 
 	// With Share:
 	Shared    bool      // slots come from the Store

@@ -315,7 +315,7 @@ func TestCostsThatAreKnownAfterwardsOfAFleet(t *testing.T) {
 	p.Know(p.now, 10, 1)
 	p.Join(p.now)
 	p.Answered(p.now, pacing.Ask{Rate: 10}, pacing.Slots{})
-	for _, said := range []float64{30, 150} {
+	for _, said := range []float64{30, 150, 0} {
 		bill := &pacing.Bill{Cost: 100}
 		turn := &pacing.Turn{Bill: bill}
 		p.sleep(time.Minute)

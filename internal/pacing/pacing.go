@@ -124,10 +124,10 @@ func (p *Pacer) Wait(now time.Time) time.Duration {
 }
 
 // Quota returns the quota that p keeps, in units per second, which part of the attempts of about the
-// last minute was throttled all the same, and what the quota seems to be. Without one all are 0.
+// last minute, or of the last sixty, was throttled all the same, and what the quota seems to be. Without one all are 0.
 func (p *Pacer) Quota(now time.Time) (rate, throttled, seem float64) {
 	p.advance(now)
-	throttled = p.tally.part(p.now)
+	throttled = p.tally.part(p.now, p.quota.rate)
 	return p.quota.rate, throttled, seems(p.quota.rate, throttled)
 }
 
@@ -264,7 +264,7 @@ func (p *Pacer) End(now time.Time, t *Turn, outcome health.Outcome, hint time.Du
 	if outcome != health.Nothing {
 		p.learn(outcome == health.Failed)
 	}
-	if said := t.Bill.said(); settles && p.quota.inUnits && said != t.said && makesSense(*said) {
+	if said := t.Bill.said(); settles && p.quota.inUnits && said != t.said && (*said == 0 || makesSense(*said)) {
 		if more := min(*said, Most) - t.size; p.mode == reserving {
 			p.store.spent += more
 		} else {
@@ -275,7 +275,7 @@ func (p *Pacer) End(now time.Time, t *Turn, outcome health.Outcome, hint time.Du
 
 // learn learns whether an attempt was throttled, which has passed otherwise.
 func (p *Pacer) learn(throttled bool) {
-	p.tally.add(p.now, throttled)
+	p.tally.add(p.now, p.quota.rate, throttled)
 	if p.mode == alone {
 		p.own.ended(p.now, throttled, p.quota.rate)
 	}

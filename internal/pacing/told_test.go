@@ -635,3 +635,24 @@ func TestThrottledOfTheLastMinute(t *testing.T) {
 		t.Errorf("an hour later %v were throttled, and the quota seems to be %v; want 0, and 100", part, seems)
 	}
 }
+
+// Under a quota of a few in a minute the attempts count for longer.
+func TestThrottledUnderASlowQuota(t *testing.T) {
+	for _, perMinute := range []float64{1, 10} {
+		p, now := told(perMinute/60, 1)
+		for i := range 60 {
+			now = now.Add(time.Duration(2 / perMinute * float64(time.Minute))) // half of the quota
+			if i%2 == 0 {
+				throttle(p, now, 0)
+			} else {
+				pass(p, now)
+			}
+		}
+		if _, part, _ := p.Quota(now); math.Abs(part-.5) > .02 {
+			t.Errorf("%v in a minute, half of which are throttled: %v", perMinute, part)
+		}
+		if _, part, _ := p.Quota(now.Add(time.Duration(60 / perMinute * float64(time.Minute)))); part != 0 {
+			t.Errorf("%v in a minute, and none for the time of sixty: %v", perMinute, part)
+		}
+	}
+}
