@@ -15,8 +15,8 @@ import (
 // sooner. It ends outages in which every answer comes too late, and it guesses: read in the package
 // documentation whom that harms. Before there is evidence only Max limits, as that of a [Limit];
 // zero is no limit. No guess goes below Min, or below one. It compares attempts with the time that they
-// have, by Policy.AttemptTimeout or the deadline of ctx, and learns nothing from those without. Use
-// it as a Limit.
+// have, by Policy.AttemptTimeout or the deadline of ctx. Give it none without: it learns nothing from them, and
+// after timeouts they may take its few places for as long as they last, from all. Use it as a Limit.
 type Adaptive struct {
 	Min, Max int
 
@@ -71,7 +71,8 @@ func (s silence) RetryAfter() time.Duration { return s.wait }
 
 // Enter takes a place for an attempt, or refuses it with [ErrLimited]. If nothing has been answered
 // for longer than a quick answer takes, the error asks for a wait of as long again, at most one and a
-// half times as long as attempts have: no place becomes free before some time out.
+// half times as long as attempts have: if attempts hang, no place becomes free before some time out. It asks for that also
+// if they are refused quickly, since a refusal is no answer.
 func (l *Adaptive) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 	if l == nil {
 		return retry.Pass{}, nil

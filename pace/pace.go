@@ -27,7 +27,7 @@ import (
 //
 // One throttled attempt makes only its own run wait, and a wrong number is not corrected: [Pace.Status] shows it. But
 // if nobody passes, all wait: if six attempts in a row are [retry.Throttled], the first at least two seconds before the
-// last, and none of any process passes meanwhile. They wait as long as the server asks, for at most 75 seconds, or else
+// last, and none passes meanwhile, as far as p knows: see [Pace.Share]. They wait as long as the server asks, for at most 75 seconds, or else
 // for a second, and twice as long each time, up to a minute. Then one attempt decides whether they go on. A provider
 // that refuses a third of all requests at random should have no Pace.
 //
@@ -52,7 +52,8 @@ type Pace struct {
 	// years or more than 1e9 in a second, no attempt is made: each run ends with an error that says so.
 	Quota float64
 
-	// Per is the time of Quota: a second if it is zero. A negative one is as bad as a negative Quota.
+	// Per is the time of Quota: a second if it is zero. With a Quota a negative one is as bad as a negative Quota. Without
+	// one neither Per nor Burst says anything.
 	Per time.Duration
 
 	// Burst is how many attempts may start at once after a pause. Less than one means one: a server that
@@ -61,7 +62,8 @@ type Pace struct {
 	// a second, and none below 100. A Burst that is negative or not finite is as bad as a negative Quota.
 	Burst float64
 
-	// Clock measures time. Nil means the clock of the first policy that uses the Pace.
+	// Clock measures time. Nil means the system's, or from then on that of the first policy that uses the Pace and has
+	// another one.
 	Clock clockx.Clock
 
 	first   atomic.Pointer[clockx.Clock] // of the first policy that has another than the system's
@@ -174,7 +176,8 @@ func WithCost(ctx context.Context, cost float64) context.Context {
 // Spent says what the attempt of a call has cost, where that is known only afterwards: the tokens of a completion. ctx
 // is that of [WithCost], or below it, such as the context of the attempt. What it cost more or less than WithCost has
 // said is paid, or given back, when the attempt ends: for retryhttp with its body. The latest call counts. Spent has no
-// effect on a ctx without WithCost, after the attempt, and if that is canceled, as one that a hedge has beaten is.
+// effect on a ctx without WithCost, and if the attempt is canceled, as one that a hedge has beaten is. Do not call it after
+// the attempt: it counts for the next one of ctx, if that has begun.
 func Spent(ctx context.Context, cost float64) {
 	if b, ok := ctx.Value(costKey{}).(*pacing.Bill); ok {
 		b.Say(cost)

@@ -24,7 +24,15 @@ import (
 // A process is given half of what is free in the next half second at most, so one that dies, or has a thousand
 // calls, takes little from the others. Who has less than two seconds until half of its time is over may get a
 // turn ahead of those that others have, but at most every fifth. If an attempt would start too late, its
-// run ends with [retry.ErrPaced], whose wait is not older than the call.
+// run ends with [retry.ErrPaced].
+//
+// What does not wait gets no turn, since the store has to be asked first: no [retry.Policy.Admit], and no hedge. An attempt
+// whose cost exceeds Burst waits until its last slot comes, also on an idle quota: without Share it starts once the
+// Burst is whole. A process at a store that takes a third of a second and more does not use its whole share.
+//
+// That an attempt has passed is told to the store with the next request for slots, so a process hears late of one that
+// passes while nothing else is to start there. Of several processes that are held by the same hold, one whose row of
+// throttled attempts the store had no need for starts all that wait after it, as its slots come.
 //
 // While s does not answer within half a second, p goes on at the rate of its own starts of the last
 // half minute, lowered by each second with a throttled attempt, and asks again every one or two

@@ -15,7 +15,8 @@ import (
 // instance. It keeps a [State], and lets nobody else in while it applies [State.Reserve].
 type Store interface {
 	// Reserve applies a to the State of the quota, at the store's own time, as one step that no
-	// other can come between. An error means that nothing is known to be reserved.
+	// other can come between. An error means that nothing is known to be reserved. It returns when ctx ends: until then
+	// no attempt of the process starts.
 	Reserve(ctx context.Context, a Ask) (Slots, error)
 
 	// News returns a channel that gets an element when a process has held the quota: when Slots.Moved has grown. Some
