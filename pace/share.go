@@ -23,8 +23,8 @@ import (
 // round trip to the store: less if others wait with it, since who waits is given a time, and sleeps.
 // A process is given half of what is free in the next half second at most, so one that dies, or has a thousand
 // calls, takes little from the others. Who has less than two seconds until half of its time is over may get a
-// turn ahead of those that others have, but at most every fifth. If an attempt would start too late, its
-// run ends with [retry.ErrPaced].
+// turn ahead of those that others have, but at most every fifth. If an attempt would start too late, as far as is known from
+// the turns that others wait for in the process, its run ends with [retry.ErrPaced].
 //
 // What does not wait gets no turn, since the store has to be asked first: no [retry.Policy.Admit], and no hedge. An attempt
 // whose cost exceeds Burst waits until its last slot comes, also on an idle quota: without Share it starts once the

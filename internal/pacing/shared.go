@@ -78,7 +78,7 @@ func (p *Pacer) need() need {
 	if head := p.queue.head(); head.urgent && head != first {
 		t, ahead = head, first.size
 	}
-	return need{next: t.size, all: p.queue.size, ahead: ahead, left: t.left(p.now), urgent: t.urgent}
+	return need{turn: t, next: t.size, all: p.queue.size, ahead: ahead, left: t.left(p.now)}
 }
 
 // holds returns the hold that the other processes are to keep, too: the longer of Hold's and health's.
@@ -103,8 +103,13 @@ func (p *Pacer) Answered(now time.Time, a Ask, s Slots) (late []*Turn) {
 	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
 		return nil
 	}
+	n := p.need()
 	own := func(t *Turn) time.Duration { // if its slots were the next
-		if wait, reserved := p.store.slot(p.now, t.size); reserved {
+		ahead := 0.
+		if t == n.turn {
+			ahead = n.ahead
+		}
+		if wait, reserved := p.store.slot(p.now, ahead+t.size); reserved {
 			return wait
 		}
 		return inSeconds(s.Wait - max(a.Least-t.size, 0)/a.Rate)

@@ -115,6 +115,31 @@ func TestWhoHasASlotIsNotTooLate(t *testing.T) {
 	}
 }
 
+// But the slot of the first is not that of an urgent one behind it.
+func TestTheSlotOfTheFirstIsNotThatOfTheNext(t *testing.T) {
+	m := joined(10, 1, new(pacing.State))
+	for range 4 { // the fifth turn is that of who came first
+		turn := new(pacing.Turn)
+		m.Enter(m.now, turn, time.Hour)
+		if m.ask(); !m.TryStart(m.now, turn) {
+			t.Fatal("it does not start")
+		}
+		m.sleep(time.Second)
+	}
+	m.other(pacing.Ask{Want: 9, Least: 9, Patience: 100})
+	first, urgent := new(pacing.Turn), new(pacing.Turn)
+	m.Enter(m.now, first, time.Hour)
+	m.ask()
+	m.other(pacing.Ask{Want: 400, Least: 400, Patience: 100})
+	for range 4 { // ahead, as every fifth may be
+		m.other(pacing.Ask{Want: 1, Least: 1, Patience: 1.9})
+	}
+	m.Enter(m.now, urgent, 1500*ms)
+	if a := m.ask(); m.First() != first || urgent.Waits() || a.Least != 1 {
+		t.Errorf("the store has no slot for the urgent one, and it waits: %v; asked %+v", urgent.Waits(), a)
+	}
+}
+
 // A member that the store does not answer asks it for no slots: they would be lost, and others would miss them.
 func TestWhoIsAloneAsksForNoSlots(t *testing.T) {
 	m := joined(10, 1, new(pacing.State))

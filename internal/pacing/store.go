@@ -54,10 +54,10 @@ type store struct {
 
 // need is what those that wait need of a store.
 type need struct {
-	next, all float64       // slots of the one that has to know first when it starts, and of all
+	turn      *Turn         // the one that has to know first when it starts; nil: none
+	next, all float64       // its slots, and those of all
 	ahead     float64       // that start before it
 	left      time.Duration // for which it may wait yet
-	urgent    bool          // it may get slots ahead of those of others
 }
 
 // hold is what a store is to be told of a hold.
@@ -114,7 +114,7 @@ func (s *store) wants(now time.Time, n need) (want, least float64) {
 	have, needs := s.slots.count(), n.ahead+n.next
 	wait, _ := s.slot(now, needs)
 	switch {
-	case n.urgent && wait > n.left: // there are some, but too late for it
+	case n.turn.urgent && wait > n.left: // there are some, but too late for it
 		least = n.next
 	case have < needs-tiny:
 		least = needs - have
