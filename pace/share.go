@@ -31,8 +31,7 @@ import (
 // Burst is whole. A process at a store that takes a third of a second and more does not use its whole share.
 //
 // That an attempt has passed is told to the store with the next request for slots, so a process hears late of one that
-// passes while nothing else is to start there. Of several processes that are held by the same hold, one whose row of
-// throttled attempts the store had no need for starts all that wait after it, as its slots come.
+// passes while nothing else is to start there.
 //
 // While s does not answer within half a second, p goes on at the rate of its own starts of the last
 // half minute, lowered by each second with a throttled attempt, and asks again every one or two
@@ -159,7 +158,7 @@ var errSilent = fmt.Errorf("pace: the store has not answered within %v", pacing.
 
 // check returns an error if s is no answer to a.
 func (s Slots) check(a Ask) error {
-	for _, x := range []float64{s.N, s.Wait, s.Moved} {
+	for _, x := range []float64{s.N, s.Wait, s.Moved, s.Held} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("pace: the store has answered %v", s)
 		}

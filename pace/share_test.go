@@ -90,9 +90,9 @@ func TestWhyAProcessIsAlone(t *testing.T) {
 		"silence":           {&memory{fails: func(time.Duration) error { return errSilent }}, "pace: the store has not answered within 500ms"},
 		"too many slots":    {answers(pace.Slots{N: 2}), "pace: the store has given 2 slots"},
 		"less than none":    {answers(pace.Slots{N: -1}), "pace: the store has given -1 slots"},
-		"no number":         {answers(pace.Slots{N: math.NaN()}), "pace: the store has answered {NaN 0 0}"},
-		"an infinite wait":  {answers(pace.Slots{Wait: math.Inf(1)}), "pace: the store has answered {0 +Inf 0}"},
-		"a delay of no end": {answers(pace.Slots{Moved: math.Inf(-1)}), "pace: the store has answered {0 0 -Inf}"},
+		"no number":         {answers(pace.Slots{N: math.NaN()}), "pace: the store has answered {NaN 0 0 0}"},
+		"an infinite wait":  {answers(pace.Slots{Wait: math.Inf(1)}), "pace: the store has answered {0 +Inf 0 0}"},
+		"a delay of no end": {answers(pace.Slots{Moved: math.Inf(-1)}), "pace: the store has answered {0 0 -Inf 0}"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			model := &pace.Pace{Quota: 25}

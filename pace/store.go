@@ -45,6 +45,7 @@ type Slots struct {
 	N     float64 // how many there are; 0 if Wait is longer than the patience, or if none is free
 	Wait  float64 // seconds until the first one, negative if it has come before; if there is none, until Least would have come
 	Moved float64 // grows by the seconds by which holds delay all slots. Less than before: the State was lost, and began anew
+	Held  float64 // seconds for which a hold delays all slots from now on; less than Ask.Hold: it is not kept, since others pass
 }
 
 // State is what a [Store] keeps of a quota. The zero State is that of a quota of which nothing is known yet, or any more: a

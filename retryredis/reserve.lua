@@ -1,6 +1,6 @@
 -- State.Reserve of package pace, as one step. KEYS[1] is a hash of the State's numbers. ARGV are the
 -- Ask: rate, burst, want, least, unused, spent, hold, row, passed, patience; and the time of a test, '' for the server's.
--- It returns the Slots: n, wait, moved.
+-- It returns the Slots: n, wait, moved, held.
 -- The names of numbers, of functions and of times are those of the package.
 local most, horizon, longHold, back, mostAhead, leastKept, express, scatter, hurried = 1e9, .5, 75, 5, 3600, 600, 5, 1.5, 2
 
@@ -89,4 +89,4 @@ local text = {}
 for i, x in ipairs({tat, now, moved, till, passed, ahead, free, freed}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
 redis.call('HMSET', KEYS[1], unpack(text))
 redis.call('PEXPIRE', KEYS[1], math.ceil(math.min(math.max(tat - now + bucket, leastKept), most) * 1e3))
-return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved)}
+return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved), string.format('%.17g', math.max(till - now, 0))}

@@ -91,10 +91,10 @@ func (s *Store) set() bool { return s.Client != nil && s.Key != "" }
 
 // parse reads an answer as the script writes it.
 func parse(words []string) (pace.Slots, error) {
-	if len(words) != 3 {
+	if len(words) != 4 {
 		return pace.Slots{}, errAnswer
 	}
-	var xs [3]float64
+	var xs [4]float64
 	for i, word := range words {
 		x, err := strconv.ParseFloat(word, 64)
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
@@ -102,7 +102,7 @@ func parse(words []string) (pace.Slots, error) {
 		}
 		xs[i] = x
 	}
-	return pace.Slots{N: xs[0], Wait: xs[1], Moved: xs[2]}, nil
+	return pace.Slots{N: xs[0], Wait: xs[1], Moved: xs[2], Held: xs[3]}, nil
 }
 
 // News returns a channel that gets an element when a process has held the quota, and when the

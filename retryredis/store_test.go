@@ -442,10 +442,10 @@ func TestRepliesOfSomethingElse(t *testing.T) {
 	reserve := func(reply any, err error) (pace.Slots, error) {
 		return (&retryredis.Store{Client: fake{reply: reply, err: err}, Key: "k"}).Reserve(t.Context(), a)
 	}
-	if got, err := reserve([]any{"1", "2.5", "3"}, nil); err != nil || got != (pace.Slots{N: 1, Wait: 2.5, Moved: 3}) {
+	if got, err := reserve([]any{"1", "2.5", "3", "4"}, nil); err != nil || got != (pace.Slots{N: 1, Wait: 2.5, Moved: 3, Held: 4}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	for _, bad := range []any{"1 2 3", []any{}, []any{"1", "2"}, []any{"1", "2", "3", "4"}, []any{"1", "x", "3"}, []any{"1", "NaN", "3"}, []any{"1", "inf", "3"}, int64(3), nil} {
+	for _, bad := range []any{"1 2 3", []any{}, []any{"1", "2", "3"}, []any{"1", "2", "3", "4", "5"}, []any{"1", "x", "3", "4"}, []any{"1", "NaN", "3", "4"}, []any{"1", "2", "3", "inf"}, int64(3), nil} {
 		if got, err := reserve(bad, nil); err == nil || got != (pace.Slots{}) {
 			t.Errorf("%v: %+v, %v", bad, got, err)
 		}

@@ -432,7 +432,7 @@ func held(t *testing.T) (p *pacing.Pacer, now time.Time) {
 	}
 	now = now.Add(time.Second)
 	a, _, _ := p.Ask(now)
-	p.Answered(now, a, pacing.Slots{Moved: a.Hold})
+	p.Answered(now, a, pacing.Slots{Moved: a.Hold, Held: a.Hold})
 	if a.Hold != 9 {
 		t.Fatalf("the store is asked %+v, want a hold of nine seconds", a)
 	}

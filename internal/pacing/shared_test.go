@@ -43,9 +43,9 @@ func (m *member) ask() (a pacing.Ask) {
 	return a
 }
 
-// row has six attempts throttled in as many seconds.
-func (m *member) row(hint time.Duration) {
-	for range 6 {
+// row has so many attempts throttled in as many seconds.
+func (m *member) row(n int, hint time.Duration) {
+	for range n {
 		m.sleep(time.Second)
 		turn := new(pacing.Turn)
 		m.Enter(m.now, turn, time.Hour)
@@ -60,14 +60,14 @@ func (m *member) row(hint time.Duration) {
 // That others have passed says nothing of the rows that follow.
 func TestARowAfterOneThatOthersPassed(t *testing.T) {
 	m := joined(10, 1, new(pacing.State))
-	m.row(9 * time.Second)
+	m.row(6, 9*time.Second)
 	m.other(pacing.Ask{Passed: .5})
 	m.ask()
 	if w := m.Wait(m.now); w > time.Second {
 		t.Fatalf("another member passes, and the next waits %v", w)
 	}
 	m.sleep(time.Second)
-	m.row(9 * time.Second)
+	m.row(6, 9*time.Second)
 	m.ask()
 	if w := m.Wait(m.now); w < 8*time.Second {
 		t.Errorf("nobody has passed for six seconds, and the next waits %v", w)
@@ -77,7 +77,7 @@ func TestARowAfterOneThatOthersPassed(t *testing.T) {
 // A hold that the store has refused keeps no other from it, not even one that ends before.
 func TestAHoldAfterARowThatOthersPassed(t *testing.T) {
 	m := joined(10, 1, new(pacing.State))
-	m.row(time.Minute)
+	m.row(6, time.Minute)
 	m.other(pacing.Ask{Passed: .5})
 	m.ask()
 	m.sleep(time.Second)
@@ -85,6 +85,34 @@ func TestAHoldAfterARowThatOthersPassed(t *testing.T) {
 	m.Hold(m.now, 30*time.Second)
 	if a := m.ask(); m.store.Moved-moved < 29 {
 		t.Errorf("the server asks for 30 s, the store %+v, and it has held all for %v s", a, m.store.Moved-moved)
+	}
+}
+
+// After a hold that the store knows already one attempt decides, too.
+func TestAHoldOfARowThatTheStoreKnows(t *testing.T) {
+	m := joined(10, 1, new(pacing.State))
+	slow := new(pacing.Turn)
+	m.Enter(m.now, slow, time.Hour)
+	if m.ask(); !m.TryStart(m.now, slow) {
+		t.Fatal("it does not start")
+	}
+	m.row(5, 30*time.Second)
+	m.other(pacing.Ask{Hold: 60, Row: 5})
+	m.News()
+	m.ask()
+	m.End(m.now, slow, health.Failed, 30*time.Second, false) // the sixth
+	if a := m.ask(); a.Hold == 0 {
+		t.Fatalf("it asks %+v, want a hold", a)
+	}
+	m.sleep(61 * time.Second)
+	turns := []*pacing.Turn{{}, {}}
+	for _, turn := range turns {
+		m.Enter(m.now, turn, time.Hour)
+	}
+	m.ask()
+	m.sleep(100 * ms)
+	if !m.TryStart(m.now, turns[0]) || m.TryStart(m.now, turns[1]) {
+		t.Error("not one attempt decides after the hold")
 	}
 }
 

@@ -27,6 +27,12 @@ func (s *State) Keep(a Ask) time.Duration {
 // Reserve applies an Ask at now, a time in seconds. The formula is GCRA's (ITU-T I.371), with slots that are
 // given before their time. The script of package retryredis does the same.
 func (s *State) Reserve(now float64, a Ask) Slots {
+	answer := s.reserve(now, a)
+	answer.Moved, answer.Held = s.Moved, max(s.Until-s.At, 0)
+	return answer
+}
+
+func (s *State) reserve(now float64, a Ask) Slots {
 	gap := 1 / a.Rate
 	s.advance(now, a.Burst*gap)
 	if a.Passed > 0 {
@@ -37,20 +43,20 @@ func (s *State) Reserve(now float64, a Ask) Slots {
 		s.hold(a.Hold)
 	}
 	if a.Want == 0 {
-		return Slots{Moved: s.Moved}
+		return Slots{}
 	}
 	least := max(a.Least, min(a.Want, 1))
 	wait := s.Tat + least*gap - s.At
 	if at, ok := s.giveAhead(least, gap, wait, a.Patience); ok {
-		return Slots{N: least, Wait: at - s.At - (least-1)*gap, Moved: s.Moved}
+		return Slots{N: least, Wait: at - s.At - (least-1)*gap}
 	}
 	if wait > a.Patience {
-		return Slots{Wait: wait, Moved: s.Moved}
+		return Slots{Wait: wait}
 	}
 	n := min(a.Want, max(math.Floor((s.At+horizon-s.Tat)*a.Rate/2+dither(s.At)), least))
 	first := s.Tat + gap
 	s.Tat += n * gap
-	return Slots{N: n, Wait: first - s.At, Moved: s.Moved}
+	return Slots{N: n, Wait: first - s.At}
 }
 
 // dither returns a number from 0 to 1 that looks random. It decides how parts of a slot are rounded: equal processes that ask

@@ -164,3 +164,23 @@ func TestAStateIsNotKeptForever(t *testing.T) {
 		t.Errorf("Keep returns %v, want the longest", kept)
 	}
 }
+
+// An answer says for how long all are held, by whom ever: less than was asked for if others have passed.
+func TestHeld(t *testing.T) {
+	var s pacing.State
+	for i, step := range []struct{ at, hold, row, passed, want float64 }{
+		{at: 0, want: 0},
+		{at: 1, hold: 5, row: 1, want: 5},
+		{at: 2, hold: 3, row: 1, want: 4},
+		{at: 3, hold: 90, want: 75},
+		{at: 40, want: 38},
+		{at: 50, passed: 1, want: 28},
+		{at: 80, hold: 9, row: 60, want: 0},
+		{at: 81, hold: 9, row: 2, want: 9},
+	} {
+		got := s.Reserve(1e9+step.at, pacing.Ask{Rate: 10, Burst: 1, Hold: step.hold, Row: step.row, Passed: step.passed})
+		if round(got.Held) != step.want {
+			t.Errorf("step %d: held for %v, want %v", i, got.Held, step.want)
+		}
+	}
+}

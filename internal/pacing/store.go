@@ -10,7 +10,7 @@ type (
 	Ask struct {
 		Rate, Burst, Want, Least, Unused, Spent, Hold, Row, Passed, Patience float64
 	}
-	Slots struct{ N, Wait, Moved float64 }
+	Slots struct{ N, Wait, Moved, Held float64 }
 )
 
 const (
@@ -171,8 +171,8 @@ func (s *store) ask(now time.Time, q quota, n need, h hold, longest func(time.Ti
 // answered notes the answer to a. It reports whether the store holds nobody though this process has had a row of throttled
 // attempts, because others pass.
 func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
-	othersPass = a.Row > 0 && answer.Moved <= s.moved
-	s.unused, s.spent = 0, s.spent-a.Spent // more may be spent meanwhile
+	othersPass = a.Row > 0 && answer.Held < a.Hold-.001 // both are rounded
+	s.unused, s.spent = 0, s.spent-a.Spent              // more may be spent meanwhile
 	if !othersPass {
 		s.told = later(s.told, s.asked.Add(inSeconds(a.Hold)+roundUp))
 	}
