@@ -336,7 +336,7 @@ func (p *Pacer) forecast(ahead, size float64) (wait time.Duration, sure bool) {
 		return max(wait, slot), reserved || wait > 0 // in a hold there is time to ask the store
 	}
 	rate, burst := p.bucket()
-	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
+	if n := p.debt + ahead + min(size, burst); n > tiny {
 		wait = max(wait, max(p.hold.Sub(p.now), 0)+inSeconds(n/rate)+roundUp)
 	}
 	return wait, true

@@ -100,7 +100,7 @@ func (p *Pacer) Answered(now time.Time, a Ask, s Slots) (late []*Turn) {
 		p.health.Hold(p.now, 0) // others pass
 		p.row = time.Time{}     // the next row begins after that
 	}
-	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
+	if s.N > tiny || a.Least <= tiny {
 		return nil
 	}
 	n := p.need()

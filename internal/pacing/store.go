@@ -142,11 +142,11 @@ func (s *store) news(now time.Time, q quota, h hold) (a Ask) {
 	if h.ends.After(later(s.told, now)) {
 		a.Hold = h.ends.Sub(now).Seconds()
 		if !h.row.IsZero() {
-			a.Row = bounded(now.Sub(h.row).Seconds())
+			a.Row = now.Sub(h.row).Seconds()
 		}
 	}
 	if !s.passed.IsZero() {
-		a.Passed = bounded(max(now.Sub(s.passed).Seconds(), tiny))
+		a.Passed = max(now.Sub(s.passed).Seconds(), tiny) // 0 would be none
 	}
 	return a
 }
@@ -190,7 +190,7 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) (othersPass bool) {
 // follow moves the slots that were reserved before as the store has moved all.
 func (s *store) follow(moved float64) {
 	switch by := moved - s.moved; {
-	case s.heard.IsZero() || by == 0:
+	case by == 0:
 	case by > 0 && by < mostMoved: // a hold
 		s.slots.move(inSeconds(by))
 	default: // the store has lost what it knew, and gives them to others
