@@ -24,13 +24,9 @@ const (
 	lag      = 10 * time.Millisecond // by which a timer may be late, so that what should have started meanwhile may
 	refusal  = 2 * time.Second       // that a throttled attempt takes: one that takes longer may take a minute, and no longer decides alone whether others start
 	still    = 5 * time.Second       // a clock that is back by so much was set
-	idle     = time.Hour             // until Share looks at a store again, unless there is a reason before
 )
 
-const (
-	tiny     = 1e-9 // is less than any part of a unit that matters: numbers of units are sums, which are rounded
-	smallest = 1e-6 // cost of an attempt
-)
+const tiny = 1e-9 // is less than any part of a unit that matters: numbers of units are sums, which are rounded
 
 // roundUp makes up for what inSeconds cuts off: nothing starts a nanosecond early.
 const roundUp time.Duration = 1
@@ -178,11 +174,12 @@ func (p *Pacer) Hold(now time.Time, d time.Duration) {
 func (p *Pacer) Enter(now time.Time, t *Turn, patience time.Duration) (wait time.Duration, ok bool) {
 	p.advance(now)
 	t.size = 1
-	if t.Bill != nil && p.quota.inUnits && makesSense(t.Bill.Cost) {
-		t.size = min(max(t.Bill.Cost, smallest), Most)
+	if p.quota.inUnits {
+		t.size = t.Bill.size()
 	}
 	t.said = t.Bill.said()
-	if t.urgent = patience < hurried; patience < Never/2 {
+	t.urgent = patience < hurried
+	if patience < Never/2 {
 		t.latest, t.ends = p.now.Add(patience), p.now.Add(2*patience)
 	}
 	if p.Len() == 0 {
@@ -264,12 +261,13 @@ func (p *Pacer) End(now time.Time, t *Turn, outcome health.Outcome, hint time.Du
 	if outcome != health.Nothing {
 		p.learn(outcome == health.Failed)
 	}
-	if said := t.Bill.said(); settles && p.quota.inUnits && said != t.said && (*said == 0 || makesSense(*said)) {
-		if more := min(*said, Most) - t.size; p.mode == reserving {
-			p.store.spent += more
-		} else {
-			p.owe(more)
-		}
+	cost, said := t.Bill.saidSince(t.said)
+	switch {
+	case !said || !settles || !p.quota.inUnits:
+	case p.mode == reserving:
+		p.store.spent += cost - t.size
+	default:
+		p.owe(cost - t.size)
 	}
 }
 
@@ -292,7 +290,8 @@ func (p *Pacer) learn(throttled bool) {
 
 // end tells health what has become of the attempt of t.
 func (p *Pacer) end(t *Turn, n health.News) {
-	if n.Ticket = t.ticket; n.Ticket > 0 {
+	if t.ticket > 0 {
+		n.Ticket = t.ticket
 		p.health.End(p.now, n)
 	}
 }
@@ -333,7 +332,8 @@ func (p *Pacer) forecast(ahead, size float64) (wait time.Duration, sure bool) {
 	wait = p.rest()
 	if p.mode == reserving {
 		slot, reserved := p.store.slot(p.now, ahead+size)
-		return max(wait, slot), reserved || wait > 0 // in a hold there is time to ask the store
+		held := wait > 0 // there is time to ask the store
+		return max(wait, slot), reserved || held
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny {

@@ -2,6 +2,8 @@ package pacing
 
 import "time"
 
+const idle = time.Hour // until Share looks at a store again, unless there is a reason before
+
 // Join lets attempts wait for slots of a store, which hears of what has just started without it. Know has said what the
 // quota is.
 func (p *Pacer) Join(now time.Time) {
