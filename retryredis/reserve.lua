@@ -63,7 +63,7 @@ if passed <= now - row and hold > 0 and ends > till then
   redis.call('PUBLISH', KEYS[1], 'held')
 end
 
--- giveAhead, or give
+-- giveFree, giveAhead, or give
 local n, wait = 0, 0
 if want > 0 then
   least = math.max(least, math.min(want, 1))

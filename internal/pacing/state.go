@@ -6,18 +6,29 @@ import (
 )
 
 const (
-	horizon   = .5   // seconds: a process may take half of the slots that are free within it
-	longHold  = 75   // seconds that a hold may last
-	back      = 5    // seconds: a store's clock that was set back by so much stands still instead
-	mostAhead = 3600 // seconds ahead that a slot may be after the clock was set back, and
+	// Seconds:
+	horizon   = .5   // a process may take half of the slots that are free within it
+	longHold  = 75   // that a hold may last
+	back      = 5    // a store's clock that was set back by less stands still instead
+	mostAhead = 3600 // ahead that a slot may be after the clock was set back
 	leastKept = 600  // for which a State is kept at least
-	express   = 5    // of so many slots one may be given ahead of those that were given
-	scatter   = 1.5  // of so many slots that are free one is given: where they lie is not known
+
+	// Slots:
+	express = 5   // of so many one may be given ahead of those that were given
+	scatter = 1.5 // of so many that are free one is given: where they lie is not known
 )
 
-// State is what a store keeps of a quota, see package pace: times, in seconds of its clock, and numbers of slots. The
-// Free slots were given back, and lie somewhere between Freed and Tat.
-type State struct{ Tat, At, Moved, Until, Passed, Ahead, Free, Freed float64 }
+// State is what a store keeps of a quota, see package pace: times, in seconds of its clock, and numbers of slots.
+type State struct {
+	Tat    float64 // when the last slot is that was given: the theoretical arrival time of GCRA
+	At     float64 // when an Ask was last applied
+	Moved  float64 // sum of the delays by holds, less the time when the State began
+	Until  float64 // when the last hold ends
+	Passed float64 // when an attempt of any process passed last; 0: not known
+	Ahead  float64 // before which no more slots are given ahead of those that were given
+	Free   float64 // slots that were given back: they lie somewhere between
+	Freed  float64 // this time and Tat
+}
 
 // Keep returns for how long from At on a store keeps s, if a was applied last: then the zero State says as much.
 func (s *State) Keep(a Ask) time.Duration {
@@ -47,14 +58,18 @@ func (s *State) reserve(now float64, a Ask) Slots {
 	}
 	least := max(a.Least, min(a.Want, 1))
 	wait := s.Tat + least*gap - s.At
-	if at, ok := s.giveAhead(least, gap, wait, a.Patience); ok {
+	at, ok := s.giveFree(least, min(wait, a.Patience))
+	if !ok && wait > a.Patience {
+		at, ok = s.giveAhead(least, gap, a.Patience)
+	}
+	if ok {
 		return Slots{N: least, Wait: at - s.At - (least-1)*gap}
 	}
 	if wait > a.Patience {
 		return Slots{Wait: wait}
 	}
-	n := min(a.Want, max(math.Floor((s.At+horizon-s.Tat)*a.Rate/2+dither(s.At)), least))
-	first := s.Tat + gap
+	share := math.Floor((s.At+horizon-s.Tat)*a.Rate/2 + dither(s.At))
+	n, first := min(a.Want, max(share, least)), s.Tat+gap
 	s.Tat += n * gap
 	return Slots{N: n, Wait: first - s.At}
 }
@@ -107,22 +122,29 @@ func (s *State) hold(seconds float64) {
 	s.Moved, s.Until = s.Moved+by, until
 }
 
-// giveAhead gives n slots ahead of those that were given, if that is sooner, and returns when the last of them comes.
-// They are slots that are free, as evenly as those lie. Or they delay those that are given later, for who is in a hurry and
-// would come too late otherwise; but then the next such slots are to come in time for others.
-func (s *State) giveAhead(n, gap, wait, patience float64) (at float64, ok bool) {
-	hurry, every := hurried.Seconds(), n*gap*express
-	switch {
-	case s.Free >= scatter*n && s.Freed-s.At < min(wait, patience):
-		at = s.Freed
-		s.Freed += scatter * n * (s.Tat - s.Freed) / s.Free
-		s.Free -= scatter * n
-	case wait > patience && patience < hurry && every <= hurry && s.Ahead-s.At <= patience:
-		at = s.Ahead
-		s.Ahead += every
-		s.Tat += n * gap
-	default:
+// giveFree gives n of the free slots, if that is sooner than in so many seconds, and returns when the last of them comes. They
+// lie as evenly as is known, one in (Tat-Freed)/Free seconds, and the next are taken to begin after scatter times n of these.
+// So many are used up, too: where they lie is a guess, and no more slots come than the quota has.
+func (s *State) giveFree(n, seconds float64) (at float64, ok bool) {
+	used := scatter * n
+	if s.Free < used || s.Freed-s.At >= seconds {
 		return 0, false
 	}
+	at = s.Freed
+	s.Freed += used * (s.Tat - s.Freed) / s.Free
+	s.Free -= used
+	return at, true
+}
+
+// giveAhead gives n slots ahead of those that were given, to who is in a hurry, and returns when the last of them comes. That
+// delays those that are given later. The next such slots come when express times as many have, in which time others have theirs.
+func (s *State) giveAhead(n, gap, patience float64) (at float64, ok bool) {
+	hurry, every := hurried.Seconds(), n*gap*express
+	if patience >= hurry || every > hurry || s.Ahead-s.At > patience {
+		return 0, false
+	}
+	at = s.Ahead
+	s.Ahead += every
+	s.Tat += n * gap
 	return at, true
 }
