@@ -23,7 +23,7 @@ type Adaptive struct {
 	mu           sync.Mutex
 	flight, peak int    // attempts in flight, and the most since places changed
 	places       int    // 0: no limit but Max
-	change       uint32 // how often places have changed: an attempt that began before tells nothing of it
+	change       uint32 // how often places have changed: an attempt whose Round has another number began before, and tells nothing of it
 	window       window
 
 	allowed      time.Duration // that attempts have, on average; 0: none has ended
@@ -34,7 +34,8 @@ type Adaptive struct {
 	silent, quick int     // timeouts, and quick answers, in a row
 	asking        bool    // few attempts are made, until one is answered
 	before        float64 // what an answer cost when the experiment began, which has fewer places; 0: there is none
-	tried, vain   int     // places then, and judgements since; below zero: a limit has helped
+	tried         int     // places then
+	vain          int     // judgements since; below zero: a limit has helped
 	refused, rest int     // attempts refused since it limits, and those until it may again
 }
 
@@ -47,17 +48,27 @@ type window struct {
 }
 
 const (
-	smooth        = 32       // answers in a mean, and a step in so many when slowness becomes usual
-	slow          = 1. / 4   // share of its time up to which an answer is quick: a queue may grow fourfold before answers are late
-	busy          = .45      // and the most that is usual: twice as long, which is quick then, is still in time
-	goal, far     = .375, .6 // share that it aims at: of random times around it 7 % are longer than the whole; twice what is usual, at most this
-	doubt         = 4. / 3   // times its aim up to which it begins no experiment before it has helped
-	spare         = 1.1      // times the most so far, when answers become slow: a backlog stops growing, and a steady load has room
-	least, most   = .5, .7   // parts of the places that an experiment leaves: what it refuses may be lost; of less chance hides the effect
-	hope, proof   = .8, 10   // part of the cost below which a second judgement may help; and how many once the limit has: one in ten is chance
-	few           = 16       // attempts to judge by, or as many as there are places: off by a quarter
-	quiet, chance = 8, 1e-6  // timeouts in a row that may be silence, unless more likely at random: so once a day at ten per second
-	penalty       = 100      // attempts to pay for one refused in vain: at most one in a hundred is
+	smooth = 32 // answers in a mean, and a step in so many when slowness becomes usual
+
+	// Shares of the time that attempts have:
+	slow = 1. / 4 // up to which an answer is quick: a queue may grow fourfold before answers are late
+	busy = .45    // the most that is usual: twice as long, which is quick then, is still in time
+	goal = .375   // at which it aims: of random times around it 7 % are longer than the whole
+	far  = .6     // or, if that is more, at twice what is usual, up to this
+
+	doubt = 4. / 3 // times its aim up to which it begins no experiment before it has helped
+	spare = 1.1    // times the most so far, when answers become slow: a backlog stops growing, and a steady load has room
+
+	// Parts of the places that an experiment leaves:
+	least = .5 // what it refuses may be lost
+	most  = .7 // of less chance hides the effect
+
+	hope    = .8   // part of the cost below which a second judgement may help
+	proof   = 10   // judgements once the limit has helped: that one of them is wrong is one in ten, by chance
+	few     = 16   // attempts to judge by, or as many as there are places: off by a quarter
+	quiet   = 8    // timeouts in a row that may be silence, unless
+	chance  = 1e-6 // they are more likely than that at random: so once a day at ten per second
+	penalty = 100  // attempts to pay for one refused in vain: at most one in a hundred is
 )
 
 // silence is an ErrLimited of a dependency that has answered nothing for so long.
@@ -170,7 +181,8 @@ func (l *Adaptive) learn(share float64, others uint32, fresh bool, now time.Dura
 		l.usual = min(max(l.mean, l.usual*(1-step)), l.usual*(1+step))
 	}
 	l.usual = min(max(l.usual, slow/2), busy)
-	switch quick := share <= l.tolerable(); {
+	quick := share <= l.tolerable()
+	switch {
 	case l.asking && fresh: // what is still in flight may hang
 		l.asking = false
 		l.set(max(int(2*l.calm)+1, l.places) + l.flight - 1)
