@@ -151,16 +151,26 @@ func (p *Pace) Started() uint64 {
 // an answer which it has heard, and numbers that make no sense, such as more than have started. A nil p ignores all, and
 // so does one with a Quota. Package retryhttp calls Tell for Transport.PaceByHeaders.
 func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
-	rate := quota / per.Seconds()
-	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/pacing.Most && rate <= pacing.Most && quota <= pacing.Most && remaining >= 0 && remaining <= pacing.Most) {
+	s, ok := stated(quota, per, remaining)
+	if p == nil || p.Quota != 0 || !ok {
 		return
 	}
 	now := p.lock()
 	defer p.unlock()
 	if all := p.started.Load(); started <= all {
-		p.pacer.Tell(now, pacing.Stated{Rate: rate, Burst: quota, Remaining: remaining}, started, float64(all-started))
+		p.pacer.Tell(now, s, started, float64(all-started))
 	}
 }
+
+// stated reports whether what a server states makes sense.
+func stated(quota float64, per time.Duration, remaining float64) (s pacing.Stated, ok bool) {
+	s = pacing.Stated{Rate: quota / per.Seconds(), Burst: quota, Remaining: remaining}
+	ok = per > 0 && validRate(s.Rate) && quota <= pacing.Most && remaining >= 0 && remaining <= pacing.Most
+	return s, ok
+}
+
+// validRate reports whether so many units in a second are a quota.
+func validRate(rate float64) bool { return rate >= 1/pacing.Most && rate <= pacing.Most }
 
 type costKey struct{}
 
@@ -231,7 +241,7 @@ func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float
 		per = time.Second
 	}
 	rate := quota / per.Seconds()
-	if per < 0 || !(rate >= 1/pacing.Most && rate <= pacing.Most) || !(burst >= 0 && burst <= pacing.Most) {
+	if per < 0 || !validRate(rate) || !(burst >= 0 && burst <= pacing.Most) {
 		return fmt.Errorf("pace: a Quota of %v per %v with a Burst of %v makes no sense: want one in thirty years to 1e9 in a second, and a Burst of 0 to 1e9", quota, per, burst)
 	}
 	p.pacer.Know(now, rate, burst)

@@ -163,7 +163,8 @@ func (s Slots) check(a Ask) error {
 			return fmt.Errorf("pace: the store has answered %v", s)
 		}
 	}
-	if s.N < 0 || s.N > a.Want || s.N > 0 && s.Wait > a.Patience+1/a.Rate+1 {
+	const rounding = 1 // second: more than any
+	if s.N < 0 || s.N > a.Want || s.N > 0 && s.Wait > a.Patience+1/a.Rate+rounding {
 		return fmt.Errorf("pace: the store has given %v slots of %v, in %v s to who waits for %v", s.N, a.Want, s.Wait, a.Patience)
 	}
 	return nil
