@@ -28,7 +28,7 @@ func (s *subscription) deliver(msg jetstream.Msg, turn func(id string, err error
 	if s.handler.Gate != nil && turn == nil {
 		turn, err = s.turn()
 	}
-	if err != nil || s.ctx.Err() != nil { // nothing has started
+	if err != nil || s.begins.Err() != nil { // nothing has started
 		if turn != nil {
 			turn("", errNoMessage)
 		}
@@ -91,9 +91,9 @@ func (s *subscription) settle(ctx context.Context, msg jetstream.Msg, d retryque
 	return err
 }
 
-// handBack gives msg to another consumer at once. Before a shutdown is drained it would come back here.
+// handBack gives msg to another consumer at once. Before a subscription that ends is drained it would come back here.
 func (s *subscription) handBack(msg jetstream.Msg, quiet func()) {
-	if s.ctx.Err() != nil {
+	if s.open.Err() != nil {
 		<-s.drained
 	}
 	quiet()

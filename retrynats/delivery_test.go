@@ -578,6 +578,7 @@ func TestStopLeavesRunningHandlersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		q.give(&fakeMsg{j: j, deliveries: 1})
+		synctest.Wait()
 		consuming.Stop()
 		<-consuming.Closed()
 		j.note("closed")

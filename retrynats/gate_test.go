@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrynats"
 	"github.com/goretry/retry/retryqueue"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,19 +21,57 @@ import (
 // gatedConsumer notes what a handler with a gate asks of a consumer.
 type gatedConsumer struct {
 	fakeConsumer
-	waiting chan jetstream.Msg // for Fetch
+	waiting chan jetstream.Msg // for probes
 	failing atomic.Int32       // calls that fail from now on
+	deleted atomic.Bool
 }
 
-func (c *gatedConsumer) Consume(give jetstream.MessageHandler, _ ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
+func (c *gatedConsumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	if c.deleted.Load() {
+		return nil, jetstream.ErrConsumerNotFound
+	}
+	return c.fakeConsumer.Info(ctx)
+}
+
+func (c *gatedConsumer) Consume(give jetstream.MessageHandler, opts ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
+	what := "consume"
+	for _, opt := range opts {
+		if n, ok := opt.(jetstream.StopAfter); ok {
+			what = fmt.Sprint("fetch ", n)
+		}
+	}
 	if c.failing.Add(-1) >= 0 {
-		c.q.j.note("consume fails")
+		c.q.j.note("%s fails", what)
 		return nil, errDown
 	}
-	c.q.j.note("consume")
+	c.q.j.note("%s", what)
+	conn := c.q.conn
 	c.q = newFakeQueue(c.q.j)
-	c.q.give = give
-	return noting{c.q}, nil
+	c.q.give, c.q.conn = give, conn
+	if what == "consume" {
+		return noting{c.q}, nil
+	}
+	go func(q *fakeQueue) {
+		select {
+		case msg := <-c.waiting:
+			q.give(msg)
+			q.Stop()
+		case <-q.ended:
+		}
+	}(c.q)
+	return probing{c.q}, nil
+}
+
+// probing has what is in the buffer arrive while it drains.
+type probing struct{ *fakeQueue }
+
+func (p probing) Drain() {
+	p.ending.Do(func() {
+		for _, msg := range p.buffer {
+			p.give(msg)
+		}
+		close(p.ended)
+	})
 }
 
 // noting notes a Stop.
@@ -42,29 +81,6 @@ func (n noting) Stop() {
 	n.j.note("stop")
 	n.fakeQueue.Stop()
 }
-
-func (c *gatedConsumer) Fetch(most int, _ ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
-	if c.failing.Add(-1) >= 0 {
-		c.q.j.note("fetch fails")
-		return nil, errDown
-	}
-	c.q.j.note("fetch %d", most)
-	got := make(chan jetstream.Msg, 1)
-	defer close(got)
-	select {
-	case msg := <-c.waiting:
-		got <- msg
-	case <-time.After(time.Second):
-	}
-	return batch{got: got}, nil
-}
-
-type batch struct {
-	jetstream.MessageBatch
-	got chan jetstream.Msg
-}
-
-func (b batch) Messages() <-chan jetstream.Msg { return b.got }
 
 // gatedRun is a handler with a gate, which a failure closes half a second after another one, for ten seconds.
 type gatedRun struct {
@@ -218,7 +234,7 @@ func TestASubscriptionWithAGateEnds(t *testing.T) {
 				r.close()
 				time.Sleep(10*time.Second + 300*ms) // it fetches, for a second
 				end(r)
-			}), "700ms closed")
+			}), "0s closed")
 		})
 	}
 }
@@ -237,8 +253,9 @@ func TestAMessageThatWaitsForAGateAtTheEnd(t *testing.T) {
 	wantLines(t, gated(t, func(t *testing.T, r *gatedRun) {
 		r.close()
 		time.Sleep(10*time.Second + 300*ms)
+		synctest.Wait()
+		r.q.buffer = []jetstream.Msg{r.msg(3, nil)}
 		r.cancel()
-		r.waiting <- r.msg(3, nil)
 		<-r.consuming.Closed()
 		if done, err := r.gate.Wait(t.Context()); err != nil {
 			t.Error(err)
@@ -264,6 +281,59 @@ func TestAConsumerWithAGateFails(t *testing.T) {
 		r.consuming.Stop()
 		<-r.consuming.Closed()
 	}), "0s consume", "0s nak with delay 1m0s", "500ms drain", "500ms gate: down", "500ms nak with delay 1m0s", "600ms drained",
-		"10.5s fetch fails", "11.6s 9 fetches until 20.4s", "21.5s ack", "21.5s 2 fetches until 21.5s", "21.5s gate: <nil>", "22.5s 18 fetches until 39.5s",
+		"10.5s fetch 1 fails", "11.5s 10 fetches until 21.4s", "21.5s ack", "21.5s 1 fetches", "21.5s gate: <nil>", "22.5s 18 fetches until 39.5s",
 		"40.5s consume fails", "41.5s consume fails")
 }
+
+// After Stop nothing starts, though the gate would open, and no message holds up Closed. Drain starts what waits.
+func TestAMessageThatWaitsForAGateAfterStop(t *testing.T) {
+	before := []string{"0s consume", "0s nak with delay 1m0s", "500ms drain", "500ms gate: down", "500ms nak with delay 1m0s", "600ms drained"}
+	end := func(end func(*gatedRun)) []string {
+		return gated(t, func(t *testing.T, r *gatedRun) {
+			give := r.q.give
+			r.close()
+			time.Sleep(8 * time.Second)
+			give(r.msg(3, nil))
+			time.Sleep(time.Second)
+			end(r)
+			<-r.consuming.Closed()
+			r.note("closed")
+		})
+	}
+	wantLines(t, end(func(r *gatedRun) { r.consuming.Stop() }), append(before, "9.5s closed", "9.5s nak")...)
+	wantLines(t, end(func(r *gatedRun) { r.consuming.Drain() }), append(before, "9.8s in progress", "10.5s ack", "10.5s closed", "10.5s gate: <nil>")...)
+}
+
+// A consumer that was deleted, and a connection that was closed, while the gate is closed.
+func TestWhatEndsAProbe(t *testing.T) {
+	wantLines(t, gated(t, func(t *testing.T, r *gatedRun) {
+		r.close()
+		r.deleted.Store(true)
+		<-r.consuming.Closed()
+	}), "0s consume", "0s nak with delay 1m0s", "500ms drain", "500ms gate: down", "500ms nak with delay 1m0s", "600ms drained", "10.5s 1 fetches")
+	wantLines(t, gated(t, func(t *testing.T, r *gatedRun) {
+		r.close()
+		time.Sleep(10*time.Second + 300*ms)
+		synctest.Wait()
+		r.q.Stop() // as the client does
+		<-r.consuming.Closed()
+		r.note("closed")
+	}), "0s consume", "0s nak with delay 1m0s", "500ms drain", "500ms gate: down", "500ms nak with delay 1m0s", "600ms drained", "10.5s 1 fetches", "10.8s closed")
+}
+
+// The clock of a gate that cannot sleep makes no loop: of a subscription, nor of deliveries.
+func TestAGateThatCannotSleep(t *testing.T) {
+	wantLines(t, gated(t, func(t *testing.T, r *gatedRun) {
+		r.gate.Policy.Clock = sleepless{}
+		r.close()
+		time.Sleep(time.Second)
+		r.q.give(r.msg(3, nil))
+		time.Sleep(5 * time.Second)
+	}), "0s consume", "0s nak with delay 1m0s", "500ms drain", "500ms gate: down", "500ms nak with delay 1m0s", "600ms drained",
+		"2.8s in progress", "4.1s in progress", "5.4s in progress", "5.4s nak")
+}
+
+type sleepless struct{ clockx.Clock }
+
+func (sleepless) Now() time.Time                             { return time.Now() }
+func (sleepless) Sleep(context.Context, time.Duration) error { return errDown }

@@ -50,8 +50,8 @@ type Handler struct {
 // Consume consumes from c until ctx ends. Then running handlers are canceled, and
 // messages that have not succeeded are handed back. Stop and Drain of the returned
 // ConsumeContext only end the delivery of further messages. After Stop, messages that
-// have arrived but not started come back after AckWait. Drain starts them. The channel
-// Closed is closed once the server has been told the outcome of the last message,
+// have arrived but not started come back after AckWait, or at once if they wait for the Gate. Drain
+// starts them. The channel Closed is closed once the server has been told the outcome of the last message,
 // which takes as long as handlers run.
 //
 // Consume calls Check first and returns its error. It fails also while a cluster elects a leader: use
@@ -60,7 +60,8 @@ type Handler struct {
 // js must be the one that c was made from. opts are those of c.Consume. Give it a
 // [jetstream.ConsumeErrHandler]: only that sees errors of the subscription itself, such as a lost
 // connection, missing heartbeats or a deleted consumer. The last, and a connection that is closed, end
-// the subscription.
+// the subscription. One that waits for the turn of a Gate notices both with the next turn, and the
+// handler is not told of the connection then.
 func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, opts ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
 	if h.Handle == nil {
 		return nil, errors.New("retrynats: Handler.Handle is nil")
@@ -79,10 +80,11 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 		drained:  make(chan struct{}),
 		closed:   make(chan struct{}),
 	}
+	s.begins, s.stop = context.WithCancel(ctx)
 	s.open, s.leave = context.WithCancelCause(ctx)
 	consuming, err := s.start()
 	if err != nil {
-		s.leave(err)
+		s.Stop()
 		return nil, err
 	}
 	go s.run(consuming)

@@ -2,7 +2,6 @@ package nats_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -114,17 +113,7 @@ func TestAnIllProcessKeepsNoMessages(t *testing.T) {
 func TestAShutdownHandsBackWhatWaitsForAGate(t *testing.T) {
 	js, _ := single(t)
 	c := jobs(t, js, 0, 1, patience) // so that AckWait does not help
-	gate := &retryqueue.Gate{Probe: retry.Constant(time.Hour)}
-	for i := range 6 { // closes the gate
-		if i == 5 {
-			time.Sleep(time.Second / 2)
-		}
-		done, err := gate.Wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		done("", errors.New("down"))
-	}
+	gate := closedGate(t, time.Hour)
 	var down atomic.Bool
 	var calls atomic.Int64
 	stop := consume(t, &retrynats.Handler{Handle: work(&down, &calls), Gate: gate}, js, c)
@@ -143,4 +132,74 @@ func TestAShutdownHandsBackWhatWaitsForAGate(t *testing.T) {
 	}
 	consume(t, &retrynats.Handler{Handle: work(&down, &calls)}, js, c)
 	eventually(t, "empty", func() bool { return empty(t, js) })
+}
+
+// A closed gate does not hide the end of what it guards.
+func TestWhatEndsASubscriptionBehindAClosedGate(t *testing.T) {
+	for name, end := range map[string]func(jetstream.JetStream) error{
+		"connection": func(js jetstream.JetStream) error { js.Conn().Close(); return nil },
+		"consumer":   func(js jetstream.JetStream) error { return js.DeleteConsumer(context.Background(), "JOBS", "worker") },
+		"stream":     func(js jetstream.JetStream) error { return js.DeleteStream(context.Background(), "JOBS") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			js, _ := single(t)
+			c := jobs(t, js, 0, 1, 2*time.Second)
+			h := &retrynats.Handler{Gate: closedGate(t, 200*ms), Handle: func(context.Context, jetstream.Msg) error { return errDown }}
+			told := make(chan error, 100)
+			consuming, err := h.Consume(t.Context(), js, c, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { told <- err }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(t, js, 0, 1)
+			time.Sleep(time.Second) // it probes
+			if err := end(js); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-consuming.Closed():
+			case <-time.After(patience):
+				t.Errorf("Closed is not closed; %d errors were told", len(told))
+			}
+		})
+	}
+}
+
+// A probe is consumed with the user's options.
+func TestAClosedGateAndAPriorityGroup(t *testing.T) {
+	js, _ := single(t)
+	jobs(t, js, 0, 1, 2*time.Second)
+	if err := js.DeleteConsumer(t.Context(), "JOBS", "worker"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := js.CreateConsumer(t.Context(), "JOBS", jetstream.ConsumerConfig{Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second,
+		MaxDeliver: -1, PriorityPolicy: jetstream.PriorityPolicyOverflow, PriorityGroups: []string{"A"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var down atomic.Bool
+	var calls atomic.Int64
+	h := &retrynats.Handler{Gate: closedGate(t, 200*ms), Handle: work(&down, &calls)}
+	publish(t, js, 0, 10)
+	consuming, err := h.Consume(t.Context(), js, c, jetstream.PullPriorityGroup("A"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	consuming.Stop()
+	<-consuming.Closed()
+}
+
+// closedGate returns a gate that is closed.
+func closedGate(t *testing.T, probe time.Duration) *retryqueue.Gate {
+	t.Helper()
+	gate := &retryqueue.Gate{Failures: 1, Probe: retry.Constant(probe)}
+	for range 2 {
+		done, err := gate.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done("", errDown)
+		time.Sleep(600 * ms)
+	}
+	return gate
 }
