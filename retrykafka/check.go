@@ -20,12 +20,15 @@ import (
 // to set, or nil. All problems are joined. It asks the brokers for the topics and their
 // configuration. It refuses
 //
-//   - a client without a ConsumerGroup or without Options, and one that does not wait for all replicas;
+//   - a client without a ConsumerGroup or without Options;
+//   - one that does not wait for all replicas, or has ManualFlushing or a TransactionalID, with which no
+//     copy is written;
 //   - with Waits, a ConsumeStartOffset that may pass over records that wait;
 //   - Waits whose delays do not ascend, and a Dead that is consumed;
 //   - a topic that is missing;
-//   - a wait or dead-letter topic that is compacted, which drops records of one key, and a wait topic
-//     that deletes records before their Delay is over.
+//   - a wait or dead-letter topic that is compacted, which drops records of one key;
+//   - a wait topic that deletes records before their Delay is over, or has the brokers' times: with a
+//     clock that is behind by Delay a record would go on by copy after copy, without a wait.
 //
 // What it may not see because of the cluster's access rules it does not refuse.
 func (h *Handler) Check(ctx context.Context, cl *kgo.Client) error {
@@ -73,6 +76,12 @@ func (h *Handler) checkClient(cl *kgo.Client, object func(string, ...any)) (topi
 	if cl.OptValue(kgo.RequiredAcks) != kgo.AllISRAcks() {
 		object("a copy that not all replicas have can be lost: set kgo.RequiredAcks(kgo.AllISRAcks())")
 	}
+	if manual, _ := cl.OptValue(kgo.ManualFlushing).(bool); manual {
+		object("no copy is written with kgo.ManualFlushing: leave it out")
+	}
+	if id, _ := cl.OptValue(kgo.TransactionalID).(string); id != "" {
+		object("copies are not written in transactions: leave out kgo.TransactionalID")
+	}
 	if at, ok := cl.OptValue(kgo.ConsumeStartOffset).(kgo.Offset); len(h.Waits) > 0 && ok && at.EpochOffset().Offset != kgo.NewOffset().AtStart().EpochOffset().Offset {
 		object("a ConsumeStartOffset other than the start passes over records that wait: commit offsets for the group instead")
 	}
@@ -113,7 +122,7 @@ func (h *Handler) checkTopics(ctx context.Context, cl *kgo.Client, consumed []st
 		metadata.Topics = append(metadata.Topics, t)
 		if _, ok := delays[name]; ok {
 			r := kmsg.NewDescribeConfigsRequestResource()
-			r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, name, []string{"cleanup.policy", "retention.ms"}
+			r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, name, []string{"cleanup.policy", "retention.ms", "message.timestamp.type"}
 			configs.Resources = append(configs.Resources, r)
 		}
 	}
@@ -142,6 +151,8 @@ func (h *Handler) checkTopics(ctx context.Context, cl *kgo.Client, consumed []st
 				continue
 			}
 			switch ms, _ := strconv.ParseInt(*c.Value, 10, 64); {
+			case c.Name == "message.timestamp.type" && *c.Value == "LogAppendTime" && delays[r.ResourceName] > 0:
+				object("topic %s has the times of brokers: set message.timestamp.type=CreateTime", r.ResourceName)
 			case c.Name == "cleanup.policy" && strings.Contains(*c.Value, "compact"):
 				object("topic %s is compacted, which drops records of one key: set cleanup.policy=delete", r.ResourceName)
 			case c.Name == "retention.ms" && ms >= 0 && ms <= delays[r.ResourceName].Milliseconds() && delays[r.ResourceName] > 0:

@@ -29,7 +29,7 @@ import (
 // When, by the worker:
 //
 //   - Before a record starts that is the worker's first, or one of the first atRisk after a crash, or has
-//     started before. Without that commit it does not start: if it ended the process, nobody would count it.
+//     started before or waited in its place. Without that commit it does not start: if it ended the process, nobody would count it.
 //   - At once when a copy or a dead letter is stored: a crash would double it.
 //   - At once when a record is to wait in its place: a crash would lose its number and its due time.
 //   - Otherwise after atRisk records, or, if no handler runs, atLast after the first of them.
@@ -99,9 +99,10 @@ type progress struct {
 // start counts a start of the first record. It returns an error if that was to be committed and was
 // not: then the record must not start.
 func (w *worker) start() error {
+	waited := !w.mark.due.IsZero()
 	w.mark.starts++
 	w.mark.due = time.Time{}
-	if w.careful <= 0 && w.mark.starts == 1 {
+	if w.careful <= 0 && w.mark.starts == 1 && !waited {
 		return nil
 	}
 	err := w.store(w.writing)
@@ -156,9 +157,6 @@ func (w *worker) store(ctx context.Context) error {
 
 // leave commits the marks of workers that have ended, for half of patience at most.
 func (h *Handler) leave(ctx context.Context, cl *kgo.Client, marks map[place]mark) {
-	if len(marks) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
 	_ = h.repeat(ctx, "last commit", func(ctx context.Context) error { return commit(ctx, cl, unused, marks) })

@@ -2,6 +2,8 @@ package retrykafka
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -83,13 +85,19 @@ func (w *worker) step(r *kgo.Record) {
 		w.mark.Epoch = here.Epoch
 	}
 	d := w.read(r)
-	if over := r.Timestamp.Add(w.delay); w.delay > 0 && over.Before(d.due) {
-		w.sleep(over)
-		if left := time.Until(d.due); w.ctx.Err() == nil && left > w.delay/8 { // a shorter rest is slept here
-			if w.write(w.writing, d.origin(), d.wait(d.number)) == nil {
-				w.finish(w.writing, true)
+	if waits := w.handler.Waits; len(waits) > 0 {
+		over, most := r.Timestamp.Add(w.delay), w.delay/8
+		if w.delay == 0 { // an orderly end came before its copy was written
+			over, most = time.Time{}, waits[0].Delay
+		}
+		if over.Before(d.due) {
+			w.sleep(over)
+			if w.ctx.Err() == nil && time.Until(d.due) > most { // a shorter rest is slept here
+				if w.write(w.writing, d.origin(), d.wait(d.number+w.mark.starts)) == nil {
+					w.finish(w.writing, true)
+				}
+				return
 			}
-			return
 		}
 	}
 	w.sleep(d.due)
@@ -120,11 +128,15 @@ func (w *worker) sleep(t time.Time) {
 func (w *worker) deliver(d delivery) {
 	done := func(error) {}
 	if gate := w.handler.Gate; gate != nil {
-		if w.wait(func(ctx context.Context) error {
+		if err := w.wait(func(ctx context.Context) error {
 			turn, err := gate.Wait(ctx)
 			done = func(err error) { turn(d.origin(), err) }
 			return err
-		}) != nil {
+		}); err != nil {
+			if w.ctx.Err() == nil { // the gate's clock cannot sleep
+				w.handler.report(fmt.Errorf("retrykafka: gate: %w", err))
+				w.sleep(time.Now().Add(time.Second))
+			}
 			return
 		}
 	}
@@ -150,20 +162,19 @@ func (w *worker) settle(ctx context.Context, d delivery, decided retryqueue.Deci
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
+	if decided.Action == retryqueue.Undecided || decided.Uncounted || decided.Err != nil && errors.Is(decided.Err, retryqueue.ErrCrashed) {
+		w.mark.starts-- // this start does not count, and nor does one that was refused
+	}
 	switch decided.Action {
-	case retryqueue.Undecided: // this start does not count
-		w.mark.starts--
+	case retryqueue.Undecided:
 		if w.ctx.Err() == nil { // a context of Handler.Context or Hooks.Start has ended: not at once again
 			w.mark.due = time.Now().Add(time.Second)
 		}
 		return nil
 	case retryqueue.Retry:
-		if decided.Uncounted {
-			w.mark.starts--
-		}
 		d.due = time.Now().Add(decided.Delay)
+		w.mark.due = d.due // also with Waits: the copy may not be written
 		if len(w.handler.Waits) == 0 {
-			w.mark.due = d.due
 			return w.store(ctx)
 		}
 		if err := w.write(ctx, d.origin(), d.wait(d.number+w.mark.starts)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrykafka"
 	"github.com/goretry/retry/retryqueue"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -230,7 +231,142 @@ func TestWhichStartsAreNoted(t *testing.T) {
 		x.stop()
 		l.want(t, "a: 0 retry running 0 1 0", "bad: 0 retry running 0 1 0", "bad: 1 retry running 1 2 0", "bad: 1 retry running 1 3 0", "b: 2 retry running 2 0 0")
 	})
+	// One that waits in its place is noted though its start before that does not count.
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		c.publish("a", "later")
+		l := newLog()
+		x := c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 3), Handle: func(_ context.Context, r *kgo.Record) error {
+			at := c.committed("in")
+			l.add("%s: %d %s", text(r), at.Offset, at.Metadata)
+			if text(r) == "later" && l.count("later") == 1 {
+				return retry.After(retry.ErrRejected, time.Minute)
+			}
+			return nil
+		}})
+		l.wait(t, 3)
+		x.stop()
+		l.want(t, "a: 0 retry running 0 1 0", "later: 0 retry running 0 1 0", "later: 1 retry running 1 1 0")
+	})
 }
+
+// unwritten fails all requests that write to a topic, until Remove.
+func (c *cluster) unwritten(topic string) *kfake.FaultHandle {
+	return c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+}
+
+// While a copy cannot be written, its record waits through orderly ends, and blocks no other after them.
+func TestOrderlyEndsWhileACopyCannotBeWritten(t *testing.T) {
+	for _, ws := range [][]retrykafka.Wait{nil, waits} {
+		bubble(t, 1, three, func(t *testing.T, c *cluster) {
+			l := newLog()
+			c.publish("bad", "a")
+			broken := c.unwritten("w2")
+			h := &retrykafka.Handler{Policy: exact(10*time.Minute, 2), Waits: ws, Dead: "dead", Handle: handler(l)}
+			for range 4 {
+				x := c.consume(h)
+				time.Sleep(20 * time.Second)
+				x.stop()
+			}
+			l.want(t, "0s bad")
+			broken.Remove()
+			x := c.consume(h)
+			time.Sleep(15 * time.Minute)
+			x.stop()
+			if ws == nil {
+				l.want(t, "0s bad", "10m0s bad", "10m0s a")
+			} else {
+				l.want(t, "0s bad", "1m20s a", "10m0s bad")
+			}
+			if dead := c.records("dead"); len(dead) != 1 || header(dead[0], "retry-number") != "2" {
+				t.Errorf("the dead letters are %v, want one after two deliveries", dead)
+			}
+		})
+	}
+}
+
+// A start that is refused, since the record is dead already, does not count.
+func TestOrderlyEndsWhileADeadLetterCannotBeWritten(t *testing.T) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		l := newLog()
+		c.publish("bad")
+		broken := c.unwritten("dead")
+		h := &retrykafka.Handler{Policy: exact(time.Minute, 1), Waits: waits, Dead: "dead", Handle: handler(l)}
+		for range 5 {
+			x := c.consume(h)
+			time.Sleep(20 * time.Second)
+			x.stop()
+		}
+		broken.Remove()
+		x := c.consume(h)
+		time.Sleep(20 * time.Second)
+		x.stop()
+		l.want(t, "0s bad")
+		if dead := c.records("dead"); len(dead) != 1 || header(dead[0], "retry-number") != "1" {
+			t.Errorf("the dead letters are %v, want one after one delivery", dead)
+		}
+	})
+}
+
+// A crash in a wait topic counts, also if the record goes on as a copy since the context of its next delivery has ended.
+func TestACrashBeforeAContextThatHasEnded(t *testing.T) {
+	bubble(t, 1, three, func(t *testing.T, c *cluster) {
+		l := newLog()
+		cl := c.client()
+		c.produce(cl, &kgo.Record{Topic: "w1", Value: []byte("bad")})
+		cl.Close()
+		ws := []retrykafka.Wait{{Topic: "w1", Delay: 2 * time.Second}}
+		var gone atomic.Bool
+		x := c.consumeUntil(&gone, &retrykafka.Handler{Policy: exact(time.Minute, 2), Waits: ws, Dead: "dead",
+			Handle: func(ctx context.Context, r *kgo.Record) error {
+				gone.Store(true)
+				<-ctx.Done()
+				return ctx.Err()
+			}}, kgo.SessionTimeout(6*time.Second))
+		time.Sleep(time.Minute)
+		x.kill()
+		n := 0
+		x = c.consume(&retrykafka.Handler{Policy: exact(time.Minute, 2), Waits: ws, Dead: "dead", Handle: handler(l),
+			Context: func(ctx context.Context, r *kgo.Record) context.Context {
+				ctx, cancel := context.WithCancel(ctx)
+				if n++; n == 1 {
+					cancel()
+				}
+				context.AfterFunc(ctx, cancel)
+				return ctx
+			}})
+		time.Sleep(10 * time.Minute)
+		x.stop()
+		if n := l.count("bad"); n != 1 {
+			t.Errorf("it ran %d times after the crash, want once: MaxAttempts is 2\n%s", n, strings.Join(l.all(), "\n"))
+		}
+	})
+}
+
+// A gate whose clock cannot sleep is told, and makes no loop.
+func TestAGateThatCannotSleep(t *testing.T) {
+	bubble(t, 1, plain, func(t *testing.T, c *cluster) {
+		gate := &retryqueue.Gate{Failures: 1, Probe: retry.Constant(time.Hour), Policy: retry.Policy{Clock: sleepless{}}}
+		for range 2 {
+			done, err := gate.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done("", errDown)
+			time.Sleep(time.Second)
+		}
+		told := newLog()
+		c.publish("a")
+		x := c.consume(&retrykafka.Handler{Gate: gate, Handle: handler(told), Report: func(err error) { told.add("%v", err) }})
+		time.Sleep(2500 * time.Millisecond)
+		x.stop()
+		told.want(t, "retrykafka: gate: down", "retrykafka: gate: down", "retrykafka: gate: down")
+	})
+}
+
+type sleepless struct{ clockx.Clock }
+
+func (sleepless) Now() time.Time                             { return time.Now() }
+func (sleepless) Sleep(context.Context, time.Duration) error { return errDown }
 
 // An orderly end is no start of a record that it cancels.
 func TestAnOrderlyEndDoesNotCount(t *testing.T) {
@@ -830,6 +966,10 @@ func TestCheck(t *testing.T) {
 		"compacted":        {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "compacted", Delay: time.Second}}}, want: "topic compacted is compacted"},
 		"compacted dead":   {h: &retrykafka.Handler{Handle: handle, Dead: "compacted"}, want: "topic compacted is compacted"},
 		"deletes too soon": {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "short", Delay: time.Minute}}}, want: "topic short deletes records after 1m0s, before its delay of 1m0s is over"},
+		"brokers' times":   {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "theirs", Delay: time.Second}}}, want: "topic theirs has the times of brokers"},
+		"dead have those":  {h: &retrykafka.Handler{Handle: handle, Dead: "theirs"}},
+		"by hand":          {h: &retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.ManualFlushing()}, want: "leave it out"},
+		"transactions":     {h: &retrykafka.Handler{Handle: handle}, opts: []kgo.Opt{kgo.TransactionalID("t")}, want: "leave out kgo.TransactionalID"},
 		"kept for ever":    {h: &retrykafka.Handler{Handle: handle, Waits: []retrykafka.Wait{{Topic: "kept", Delay: time.Minute}}}},
 		"dead is consumed": {h: &retrykafka.Handler{Handle: handle, Dead: "in"}, want: "consumes the dead-letter topic in"},
 		"by expression": {h: &retrykafka.Handler{Handle: handle, Dead: "dead"}, opts: []kgo.Opt{kgo.ConsumeTopics("d.*"), kgo.ConsumeRegex()},
@@ -837,16 +977,10 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, three, func(t *testing.T, c *cluster) {
-				compact, minute, ever := "compact", "60000", "-1"
-				for topic, config := range map[string][2]*string{"compacted": {&compact, nil}, "short": {nil, &minute}, "kept": {nil, &ever}} {
-					configs := map[string]string{}
-					if config[0] != nil {
-						configs["cleanup.policy"] = *config[0]
-					}
-					if config[1] != nil {
-						configs["retention.ms"] = *config[1]
-					}
-					if err := c.CreateTopic(topic, 1, configs); err != nil {
+				for topic, config := range map[string][2]string{
+					"compacted": {"cleanup.policy", "compact"}, "short": {"retention.ms", "60000"}, "kept": {"retention.ms", "-1"}, "theirs": {"message.timestamp.type", "LogAppendTime"},
+				} {
+					if err := c.CreateTopic(topic, 1, map[string]string{config[0]: config[1]}); err != nil {
 						t.Fatal(err)
 					}
 				}
