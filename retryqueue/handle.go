@@ -9,6 +9,7 @@ import (
 	"github.com/goretry/retry/internal/part"
 )
 
+// runPart has the type that package retry gave it. Another one panics as the program starts.
 var runPart = part.Run.(func(context.Context, retry.Policy, part.Part[retry.Verdict, *retry.Error]))
 
 // errNoNews says nothing to a Gate.
@@ -27,23 +28,26 @@ var errNoNews = retry.Stop(errors.New("retryqueue: no handler has ended"))
 // values of the run's, and never ends: a shutdown must not lose what was decided.
 //
 // If ctx ends and handle fails, or does not run, that says nothing about the message.
-// Then the Action is Undecided: hand the message back, or leave it to the queue.
+// Then the Action is Undecided: hand the message back, or leave it to the queue. A [retry.Answer] is no
+// failure.
 //
-// A panic or runtime.Goexit in handle or settle passes through, and Hooks get
-// [retry.ReasonPanic]. After one in handle the message is delivered again, or it is Dead at
+// A panic or runtime.Goexit in handle, Policy.Classify, Done or settle passes through, and Hooks get
+// [retry.ReasonPanic]. One in Done says nothing of the message: settle is called as without. One in
+// Classify counts as one in handle. After one in handle the message is delivered again, or it is Dead at
 // the policy's limit, with [ErrPanicked]. A policy without MaxAttempts delivers such
 // a message five times at most, however the earlier deliveries ended: else it would end process
 // after process. settle is called then, after Hooks.Done and while the panic goes
 // on. Its error is lost. Handle panics if ctx is nil.
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
 	m.Now = time.Time{}
-	tell := func(err error) {
+	news := errNoNews // for Done
+	tell := func() {
 		if done := m.Done; done != nil {
 			m.Done = nil
-			done(err)
+			done(news)
 		}
 	}
-	defer tell(errNoNews)
+	defer tell()
 	d, run := m.Before(p)
 	if run && m.Context != nil {
 		if own := m.Context(ctx); own != nil {
@@ -57,11 +61,13 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 			return d.Delay, d.Action == Retry
 		},
 		Why: func() *retry.Error { return d.Err },
-		Settle: func(ctx context.Context) *retry.Error {
-			tell(errNoNews) // unless handle has said more
-			if err = settle(context.WithoutCancel(ctx), d); err == nil && d.Action == Dead {
-				return d.Err
-			}
+		Settle: func(ctx context.Context) (dead *retry.Error) {
+			defer func() { // also if Done panics
+				if err = settle(context.WithoutCancel(ctx), d); err == nil && d.Action == Dead {
+					dead = d.Err
+				}
+			}()
+			tell() // first: settle may take long
 			return nil
 		},
 	}
@@ -70,12 +76,14 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 		x.Op = func(ctx context.Context) retry.Verdict {
 			handling = true
 			err := handle(ctx)
-			if err != nil && errors.Is(ctx.Err(), context.Canceled) { // by its caller, not by what it depends on
-				tell(errNoNews)
-			}
-			tell(err)
 			v := judge(p, err)
 			handling = false
+			if err == nil || v.IsAnswer() || !errors.Is(ctx.Err(), context.Canceled) { // by its caller, not by what it depends on
+				news = err
+			}
+			if v.IsAnswer() && ctx.Err() != nil { // to a run its caller has left, which says nothing
+				return retry.Verdict{}
+			}
 			return v
 		}
 		defer func() {

@@ -181,6 +181,8 @@ func TestHandleWhoseContextEnds(t *testing.T) {
 		"by Attempt":    {"Attempt", nil, retryqueue.Undecided, false},
 		"failure":       {"handle", retry.Stop(errDown), retryqueue.Undecided, true},
 		"success":       {"handle", nil, retryqueue.Ack, true},
+		"answer":        {"handle", retry.Answer(errDown), retryqueue.Ack, true},
+		"not yet":       {"handle", retry.ErrRejected, retryqueue.Undecided, true},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := func(hook string) {
@@ -475,6 +477,38 @@ func TestContextOfSettleNeverEnds(t *testing.T) {
 		}()
 		if settled == nil || settled.Err() != nil || settled.Value(key{}) != name || got != tt.want {
 			t.Errorf("%s: settle gets %v for %v, want a context that goes on, for %v", name, settled, got, tt.want)
+		}
+	}
+}
+
+// What a Gate's Changed does says nothing of the message: that is settled as without it, and the panic goes on.
+func TestAPanicInDoneIsNotTheHandlers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want retryqueue.Action
+	}{
+		"success": {nil, retryqueue.Ack},
+		"failure": {errDown, retryqueue.Retry},
+		"dead":    {retry.Stop(errDown), retryqueue.Dead},
+	} {
+		for _, end := range []func(){func() { panic("changed") }, runtime.Goexit} {
+			var got []retryqueue.Decision
+			var told []error
+			passed := make(chan bool)
+			go func() {
+				went := false
+				defer func() { _ = recover(); passed <- !went }()
+				_ = retryqueue.Delivery{Number: 1, Done: func(err error) { told = append(told, err); end() }}.Handle(t.Context(), retry.Policy{},
+					func(context.Context) error { return tt.err },
+					func(_ context.Context, d retryqueue.Decision) error { got = append(got, d); return nil })
+				went = true
+			}()
+			if !<-passed || len(told) != 1 || told[0] != tt.err {
+				t.Errorf("%s: Done was told %v, or its panic does not go on", name, told)
+			}
+			if len(got) != 1 || got[0].Action != tt.want || got[0].Panicked {
+				t.Errorf("%s: settle got %+v, want %v", name, got, tt.want)
+			}
 		}
 	}
 }

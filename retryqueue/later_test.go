@@ -41,6 +41,14 @@ func TestAServersWaitKillsNoMessage(t *testing.T) {
 			p.MaxElapsed = 13 * time.Hour
 		},
 			retryqueue.Retry, 12 * time.Hour, 0},
+		{"the end of MaxElapsed is far", asks(24 * time.Hour), func(p *retry.Policy, _ *retryqueue.Delivery) {
+			p.Backoff, p.MaxElapsed = retry.Constant(60*time.Hour), 50*time.Hour
+		}, retryqueue.Retry, 12 * time.Hour, 0},
+		{"a second, before a long backoff", asks(time.Second), func(p *retry.Policy, _ *retryqueue.Delivery) { p.Backoff = retry.Constant(20 * time.Hour) },
+			retryqueue.Retry, 20 * time.Hour, 0},
+		{"a second, before a long backoff, with an empty budget", asks(time.Second), func(p *retry.Policy, _ *retryqueue.Delivery) {
+			p.Backoff, p.Budget = retry.Constant(20*time.Hour), &ledger{refuse: true}
+		}, retryqueue.Retry, 40*time.Hour + time.Second, 0},
 		{"MaxRetryAfter", asks(10 * time.Minute), func(p *retry.Policy, _ *retryqueue.Delivery) { p.MaxRetryAfter = time.Minute }, retryqueue.Dead, 0, retry.ReasonRetryAfter},
 		{"the last delivery", asks(10 * time.Minute), func(_ *retry.Policy, m *retryqueue.Delivery) { m.Number = 3 }, retryqueue.Dead, 0, retry.ReasonMaxAttempts},
 		{"NonIdempotent", asks(10 * time.Minute), func(p *retry.Policy, _ *retryqueue.Delivery) { p.NonIdempotent = true }, retryqueue.Dead, 0, retry.ReasonNotIdempotent},

@@ -127,8 +127,9 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see
 //     [retry.After]) and the backoff.
 //  3. If MaxRetryAfter is zero, what a server asks for never ends a message, because a queue can wait:
-//     not if an inner run has ended by it, either. It is Retry after that wait, but after twelve
-//     hours at most, or at the end of MaxElapsed.
+//     not if an inner run has ended by it, either. It is Retry after that wait, which lengthens a
+//     delay to twelve hours at most, or at the end of MaxElapsed, also if the backoff alone would pass
+//     that.
 //  4. If only the budget refuses it, it is Retry after twice that wait plus a second, but within
 //     MaxElapsed, with Err set.
 //  5. A server that refused a retry ([retry.Refuse]) did not mean a delivery later: the
@@ -137,7 +138,8 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 //  6. An error that is or wraps [retry.ErrRejected], also in [retry.After], says "not yet". It is
 //     Retry, and Uncounted: the budget is not asked, and MaxAttempts does not count, but see
 //     Delivery.Counted. The wait is that of After, or else the backoff that the message's age has
-//     come to, and never below a second. Without MaxElapsed the message is Dead after a day.
+//     come to, and never below a second. Without MaxElapsed the message is Dead a day after Stored,
+//     however long it has waited for its first delivery. MaxRetryAfter and NonIdempotent end it as ever.
 //  7. Everything else is Dead, with the policy's reason.
 //
 // What Policy.Classify has no opinion on is judged by [Patient], and then by
@@ -176,11 +178,14 @@ func (m Delivery) notYet(p retry.Policy, v retry.Verdict) Decision {
 	d := m.decide(p, v)
 	if d.Action == Retry {
 		d.Delay, d.Uncounted = max(d.Delay, time.Second), true
-	} else if d.Err != nil {
+	} else {
 		d.Err.Attempts = counted
 	}
 	return d
 }
+
+// mostSteps limits how long reached takes. An age of hours, with waits of a second, has fewer.
+const mostSteps = 10_000
 
 // reached returns which of a backoff's waits is underway at an age, 1 for the first, if no attempt
 // takes any time, no wait is below a second, and all random numbers are one half.
@@ -189,7 +194,7 @@ func reached(b retry.Backoff, age time.Duration) (n int) {
 		b = retry.Exponential{}
 	}
 	var wait time.Duration
-	for n = 1; n < 10_000; n++ { // by then no backoff grows
+	for n = 1; n < mostSteps; n++ {
 		wait = max(b.Delay(retry.Step{Retry: n, Prev: wait, Rand: .5}), time.Second)
 		if age -= wait; age < 0 {
 			break
@@ -229,33 +234,39 @@ func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 			}
 		}
 	}
-	obeys, most := p.MaxRetryAfter == 0 && v.Hint > 0, time.Duration(math.MaxInt64)
+	obeys := p.MaxRetryAfter == 0 && v.Hint > 0
 	if obeys {
-		p.MaxRetryAfter, most = most, longestHint
-		v.Hint = min(v.Hint, most)
+		p.MaxRetryAfter, v.Hint = math.MaxInt64, min(v.Hint, longestHint)
 	}
 	now, age := m.times()
 	loop := p.Resume(now, max(m.Number, 1)-1, age)
 	defer loop.Close() // tells the budget, after a panic too
 	wait, again := loop.Judged(now, v)
-	if again {
-		return Decision{Action: Retry, Delay: min(wait, most)}
-	}
+	own := wait - v.Hint // the backoff's, which no hint cuts
 	e, _ := loop.Err().(*retry.Error)
 	switch {
+	case again:
 	case e.Answered:
 		return Decision{Action: Ack}
 	case e.Reason == retry.ReasonMaxElapsed && obeys && age < p.MaxElapsed:
-		return Decision{Action: Retry, Delay: p.MaxElapsed - age}
+		return Decision{Action: Retry, Delay: min(p.MaxElapsed-age, longestHint)}
 	case e.Reason != retry.ReasonBudget:
 		return Decision{Action: Dead, Err: e}
+	default:
+		wait, own = postponed(wait), postponed(own)
+		if p.MaxElapsed > 0 {
+			wait = min(wait, p.MaxElapsed-age)
+		}
 	}
-	wait += min(wait, math.MaxInt64-time.Second-wait) + time.Second // saturated
-	wait = min(wait, most)
-	if p.MaxElapsed > 0 {
-		wait = min(wait, p.MaxElapsed-age)
+	if obeys {
+		wait = min(wait, max(own, longestHint))
 	}
 	return Decision{Action: Retry, Delay: wait, Err: e}
+}
+
+// postponed returns the wait of a retry that the budget has refused.
+func postponed(wait time.Duration) time.Duration {
+	return wait + min(wait, math.MaxInt64-time.Second-wait) + time.Second // saturated
 }
 
 // times returns the time, and how old the message is.
