@@ -1,6 +1,7 @@
 package retrynats
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -10,12 +11,14 @@ import (
 // serverClock knows the server's clock by the times of entries. One that this process has just
 // written tells it. Any other is at least as old as it seems.
 type serverClock struct {
-	mu      sync.Mutex
-	ahead   time.Duration // by which this process's time is ahead, at most
-	at      time.Time     // when that was known; zero: no entry has been read
-	checked time.Time     // when an entry of this process was read
-	last    uint64        // the revision that this process wrote last,
-	done    time.Time     // and when
+	mu        sync.Mutex
+	ahead     time.Duration // by which this process's time is ahead, at most
+	learned   time.Time     // when that was known; zero: no entry has been read
+	confirmed time.Time     // when an entry of this process was read
+
+	revision uint64 // the entry that this process wrote last,
+	text     []byte // since a bucket that is made anew counts from 1 again,
+	written  time.Time
 }
 
 const (
@@ -28,12 +31,12 @@ var began = time.Now()
 // here returns this process's time, which no setting of its clock changes.
 func here() time.Time { return began.Add(time.Since(began)) }
 
-// wrote notes a revision, and reports whether the clock is known well enough without its time.
-func (c *serverClock) wrote(revision uint64) (known bool) {
+// wrote notes an entry, and reports whether the clock is known well enough without its time.
+func (c *serverClock) wrote(revision uint64, text []byte) (known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last, c.done = revision, here()
-	return c.done.Sub(c.checked) < fresh
+	c.revision, c.text, c.written = revision, text, here()
+	return c.written.Sub(c.confirmed) < fresh
 }
 
 // read learns from an entry that was just read.
@@ -41,14 +44,18 @@ func (c *serverClock) read(e jetstream.KeyValueEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := here()
-	then, own := now, e.Revision() == c.last
+	then, own := now, e.Revision() == c.revision && bytes.Equal(e.Value(), c.text)
 	if own {
-		then, c.checked = c.done, now
+		then, c.confirmed = c.written, now
 	}
 	ahead := then.Sub(e.Created())
-	behind := ahead - c.ahead - now.Sub(c.at)/drift
-	if c.at.IsZero() || behind < 0 || own && behind > time.Second { // or the server's clock was put back
-		c.ahead, c.at = ahead, now
+	if c.learned.IsZero() {
+		c.ahead, c.learned = ahead, now
+		return
+	}
+	behind := ahead - c.ahead - now.Sub(c.learned)/drift
+	if behind < 0 || own && behind > time.Second { // or the server's clock was put back
+		c.ahead, c.learned = ahead, now
 	}
 }
 
@@ -58,8 +65,8 @@ func (c *serverClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := here()
-	if c.at.IsZero() {
+	if c.learned.IsZero() {
 		return now
 	}
-	return now.Add(-c.ahead - now.Sub(c.at)/drift)
+	return now.Add(-c.ahead - now.Sub(c.learned)/drift)
 }

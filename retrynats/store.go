@@ -129,7 +129,7 @@ func (s *Store) try(ctx context.Context, a pace.Ask) (slots pace.Slots, held boo
 	if err != nil {
 		return pace.Slots{}, false, err
 	}
-	if !s.clock.wrote(revision) { // what the server's clock said then, only the entry knows
+	if !s.clock.wrote(revision, text) { // what the server's clock said then, only the entry knows
 		if e, err := s.KV.Get(ctx, s.Key); err == nil {
 			s.clock.read(e)
 		}
