@@ -27,20 +27,23 @@ const (
 )
 
 func ours(h kgo.RecordHeader) bool {
-	return slices.Contains([]string{numberHeader, firstHeader, dueHeader, originHeader, reasonHeader, errorHeader}, h.Key)
+	switch h.Key {
+	case numberHeader, firstHeader, dueHeader, originHeader, reasonHeader, errorHeader:
+		return true
+	}
+	return false
 }
 
 // delivery is what is known of a record that was delivered.
 type delivery struct {
-	handler *Handler
-	record  *kgo.Record // as it was published
-	number  int         // of the delivery, but for starts that the mark counts
-	due     time.Time
+	record *kgo.Record // as it was published
+	number int         // of the delivery, but for starts that the mark counts
+	due    time.Time
 }
 
 // read returns a record as it was published, with what its headers say, and the mark.
 func (w *worker) read(r *kgo.Record) delivery {
-	d := delivery{handler: w.handler, record: r, number: 1}
+	d := delivery{record: r, number: 1}
 	if slices.ContainsFunc(r.Headers, ours) {
 		c := *r
 		c.Headers = slices.DeleteFunc(slices.Clone(r.Headers), ours)
@@ -58,17 +61,20 @@ func (w *worker) read(r *kgo.Record) delivery {
 // readHeaders ignores what this package has not written.
 func (d *delivery) readHeaders(headers []kgo.RecordHeader) {
 	for _, h := range headers {
-		v := string(h.Value)
-		n, err := strconv.ParseInt(v, 10, 64)
-		switch {
-		case h.Key == originHeader:
-			d.readOrigin(v)
-		case err != nil:
-		case h.Key == numberHeader:
-			d.number = int(max(n, 1))
-		case h.Key == firstHeader:
+		if h.Key == originHeader {
+			d.readOrigin(string(h.Value))
+			continue
+		}
+		n, err := strconv.ParseInt(string(h.Value), 10, 64)
+		if err != nil {
+			continue
+		}
+		switch h.Key {
+		case numberHeader:
+			d.number = int(min(max(n, 1), 1<<30)) // starts are added
+		case firstHeader:
 			d.record.Timestamp = time.UnixMilli(n)
-		case h.Key == dueHeader:
+		case dueHeader:
 			d.due = time.UnixMilli(n)
 		}
 	}
@@ -91,11 +97,11 @@ func (d delivery) origin() string {
 	return fmt.Sprintf("%s/%d/%d", d.record.Topic, d.record.Partition, d.record.Offset)
 }
 
-// wait returns a copy for the wait topic that comes closest to the time left, whose next delivery
+// wait returns a copy for that of the topics which comes closest to the time left. Its next delivery
 // has that number.
-func (d delivery) wait(number int) *kgo.Record {
-	topic, left := d.handler.Waits[0].Topic, time.Until(d.due)
-	for _, w := range d.handler.Waits {
+func (d delivery) wait(waits []Wait, number int) *kgo.Record {
+	topic, left := waits[0].Topic, time.Until(d.due)
+	for _, w := range waits {
 		if w.Delay <= left {
 			topic = w.Topic
 		}

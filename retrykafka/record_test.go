@@ -104,6 +104,7 @@ func FuzzMark(f *testing.F) {
 // What a copy's headers say is read back, and headers of any other kind do no harm.
 func FuzzHeaders(f *testing.F) {
 	f.Add("retry-number", "3", "retry-origin", "a/1/2", int64(7), 3, int64(9))
+	f.Add("retry-number", "9223372036854775807", "", "", int64(0), 1, int64(1)) // another start must not make it negative
 	f.Add("retry-number", "0", "retry-number", "-9", int64(0), 1, int64(1))
 	f.Add("retry-due", "9223372036854775807", "retry-origin", "a//", int64(-7), 0, int64(0))
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string, first int64, number int, due int64) {
@@ -111,15 +112,15 @@ func FuzzHeaders(f *testing.F) {
 		w := &worker{handler: h, delay: time.Second}
 		strange := &kgo.Record{Topic: "w", Headers: []kgo.RecordHeader{{Key: key1, Value: []byte(value1)}, {Key: key2, Value: []byte(value2)}}}
 		d := w.read(strange)
-		if d.number < 1 || slices.ContainsFunc(d.record.Headers, ours) {
+		if d.number < 1 || d.number > 1<<30 || slices.ContainsFunc(d.record.Headers, ours) {
 			t.Errorf("of %v it reads %+v", strange.Headers, d)
 		}
-		if first < -1e15 || first > 1e15 || due <= 0 || due > 1e15 || number < 1 {
+		if first < -1e15 || first > 1e15 || due <= 0 || due > 1e15 || number < 1 || number > 1<<30 {
 			return
 		}
 		published := &kgo.Record{Topic: "in", Partition: math.MaxInt32, Offset: math.MaxInt64, Key: []byte(key1), Timestamp: time.UnixMilli(first),
 			Headers: []kgo.RecordHeader{{Key: "x" + key2, Value: []byte(value2)}}}
-		c := delivery{handler: h, record: published, due: time.UnixMilli(due)}.wait(number)
+		c := delivery{record: published, due: time.UnixMilli(due)}.wait(h.Waits, number)
 		got := w.read(c)
 		r := got.record
 		if r.Topic != "in" || r.Partition != math.MaxInt32 || r.Offset != math.MaxInt64 || !r.Timestamp.Equal(published.Timestamp) || string(r.Key) != key1 || len(r.Headers) != 1 ||

@@ -59,7 +59,7 @@ func newWorker(ctx context.Context, h *Handler, p place, r *kgo.Record, metadata
 func (w *worker) run() {
 	defer func() {
 		if v := recover(); v != nil {
-			panic(v)
+			panic(v) // or the next record would begin while the process ends
 		}
 		if w.ctx.Err() == nil { // runtime.Goexit in a handler
 			go w.run()
@@ -93,7 +93,7 @@ func (w *worker) step(r *kgo.Record) {
 		if over.Before(d.due) {
 			w.sleep(over)
 			if w.ctx.Err() == nil && time.Until(d.due) > most { // a shorter rest is slept here
-				if w.write(w.writing, d.origin(), d.wait(d.number+w.mark.starts)) == nil {
+				if w.write(w.writing, d.origin(), d.wait(waits, d.number+w.mark.starts)) == nil {
 					w.finish(w.writing, true)
 				}
 				return
@@ -177,7 +177,7 @@ func (w *worker) settle(ctx context.Context, d delivery, decided retryqueue.Deci
 		if len(w.handler.Waits) == 0 {
 			return w.store(ctx)
 		}
-		if err := w.write(ctx, d.origin(), d.wait(d.number+w.mark.starts)); err != nil {
+		if err := w.write(ctx, d.origin(), d.wait(w.handler.Waits, d.number+w.mark.starts)); err != nil {
 			return err
 		}
 	case retryqueue.Dead:

@@ -106,7 +106,7 @@ func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		for t := time.Tick(max(s.ackWait/3, time.Millisecond)); ; {
+		for t := time.Tick(s.ackWait / 3); ; {
 			select {
 			case <-t:
 				_ = msg.InProgress()

@@ -459,3 +459,22 @@ func TestChangedIsCalledInOrder(t *testing.T) {
 		}
 	})
 }
+
+// A message counts once, though its done is called twice.
+func TestDoneCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &retryqueue.Gate{Failures: 3}
+		for range 2 {
+			done, err := g.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done("", errDown)
+			done("", errDown)
+			time.Sleep(time.Second)
+		}
+		if since, _, _ := g.Closed(); !since.IsZero() {
+			t.Error("two failures have closed a gate of three")
+		}
+	})
+}

@@ -3,6 +3,7 @@ package retryqueue_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -103,6 +104,9 @@ func TestNotYet(t *testing.T) {
 			m.Stored = now.Add(-time.Hour)
 		}, retryqueue.Retry, 10 * time.Second, true, 0},
 		{"an empty budget", notYet, func(p *retry.Policy, _ *retryqueue.Delivery) { p.Budget = &ledger{refuse: true} }, retryqueue.Retry, 2 * time.Second, true, 0},
+		{"of an old message, with short waits", notYet, func(p *retry.Policy, m *retryqueue.Delivery) { // at once
+			p.Backoff, p.MaxElapsed, m.Stored = retry.Constant(0), math.MaxInt64, now.AddDate(-200, 0, 0)
+		}, retryqueue.Retry, time.Second, true, 0},
 		{"after a day", notYet, age(24 * time.Hour), retryqueue.Dead, 0, false, retry.ReasonMaxElapsed},
 		{"after a day, of an unknown number", notYet, func(_ *retry.Policy, m *retryqueue.Delivery) {
 			m.Number, m.Stored = 0, now.Add(-24*time.Hour)
