@@ -381,8 +381,12 @@ func TestAnOrderlyEndDoesNotCount(t *testing.T) {
 				return ctx.Err()
 			}
 			for range 5 {
+				begun := time.Now()
 				x := c.consume(h)
 				l.wait(t, 1)
+				if took := time.Since(begun); took > 250*time.Millisecond { // of a fetch
+					t.Errorf("it is delivered %v after its consumer began, want at once", took)
+				}
 				x.stop()
 			}
 			if n := c.stored("dead") + c.stored("w1"); n != 0 || c.committed("in").Offset != 0 {
