@@ -76,6 +76,10 @@ func (w *worker) run() {
 	}
 }
 
+// restPart is the part of a wait topic's delay for which a rest is slept there: another copy would wait
+// as long as a whole delay.
+const restPart = 8
+
 // step brings the first record further: it sleeps until the record is due, passes it on to the next
 // wait topic, or delivers it. It returns early if ctx ends.
 func (w *worker) step(r *kgo.Record) {
@@ -86,13 +90,13 @@ func (w *worker) step(r *kgo.Record) {
 	}
 	d := w.read(r)
 	if waits := w.handler.Waits; len(waits) > 0 {
-		over, most := r.Timestamp.Add(w.delay), w.delay/8
+		over, most := r.Timestamp.Add(w.delay), w.delay/restPart
 		if w.delay == 0 { // an orderly end came before its copy was written
 			over, most = time.Time{}, waits[0].Delay
 		}
 		if over.Before(d.due) {
 			w.sleep(over)
-			if w.ctx.Err() == nil && time.Until(d.due) > most { // a shorter rest is slept here
+			if w.ctx.Err() == nil && time.Until(d.due) > most {
 				if w.write(w.writing, d.origin(), d.wait(waits, d.number+w.mark.starts)) == nil {
 					w.finish(w.writing, true)
 				}
