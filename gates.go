@@ -26,10 +26,9 @@ type gates struct {
 type gatesState uint8
 
 const (
-	passed   gatesState = iota // it admits the attempt too, or there is none
-	held                       // it has the attempt wait
-	mustWake                   // it does, and time that runs out refuses it: only a Wake admits it
-	woken                      // the guard has ended the wait
+	passed gatesState = iota // it admits the attempt too, or there is none
+	held                     // it has the attempt wait, or has ended that wait by a Wake
+	late                     // it has the attempt wait, and refuses it unless a Wake comes in time
 )
 
 var idleGates = sync.Pool{New: func() any { return new(gates) }}
@@ -91,7 +90,7 @@ func (r *run) enter(p *Policy) bool {
 func (r *run) afterWait(p *Policy, waiter admission) bool {
 	again := waiter.pass.Again
 	switch {
-	case r.gates.state == mustWake, again && r.untilMaxElapsed(p) <= 0: // no Wake has come, or there is no time to ask again
+	case r.gates.state == late, again && r.untilMaxElapsed(p) <= 0: // no Wake has come, or there is no time to ask again
 		r.refused(p, waiter.guard, Stop(paced.Late(0)))
 		return false
 	case again:
@@ -138,7 +137,7 @@ func (r *run) await(p *Policy, pass *Pass) {
 	r.lap(p)
 	r.wait = pass.Wait
 	if left := max(r.untilMaxElapsed(p), 0); pass.untimed() || left < r.wait {
-		r.wait, r.gates.state = left, mustWake
+		r.wait, r.gates.state = left, late
 	}
 }
 
@@ -189,13 +188,13 @@ func (r *run) sleepOrWake(p *Policy, d time.Duration, wake, done <-chan struct{}
 	fired := false
 	select {
 	case <-wake:
-		r.gates.state = woken
+		r.gates.state = held
 	case <-done:
 	case <-tick:
 		fired = true
 		select {
 		case <-wake: // it has come too
-			r.gates.state = woken
+			r.gates.state = held
 		default:
 		}
 	}
@@ -209,8 +208,8 @@ func (r *run) sleepOrWakeOn(p *Policy, d time.Duration, wake <-chan struct{}) er
 	c := newWakeable(r.ctx, wake)
 	defer c.end() // also if the clock panics
 	err := p.Clock.Sleep(c, d)
-	if c.end() { // before the guard is asked: what it sends later is for another wait
-		r.gates.state = woken
+	if c.end() { // it has received a Wake, also if the clock's time was over. What the guard sends later is for another wait
+		r.gates.state = held
 		return nil
 	}
 	return err
