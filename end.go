@@ -18,7 +18,7 @@ import (
 // It is on the stack below all funcs of the policy, so it is small: see type run. What guards get is
 // in gates.
 type end struct {
-	err   error                       // what op returned, the guard's, that of the clock's Sleep, or else for AttemptDone
+	err   error                       // what ended it: op's error, the guard's, or that of the clock's Sleep; Hooks.AttemptDone gets it
 	given *Verdict                    // on err, if the caller gave it, as a part does
 	part  *part.Part[Verdict, *Error] // whose attempt it is: a queue decides; nil for a run
 	way   way
@@ -131,10 +131,10 @@ func (r *run) broke() end {
 	switch {
 	case r.op == uncalled && r.ctx.Err() != nil: // the caller had left before
 		e.err = context.Cause(r.ctx)
-	case r.made() && r.attempts >= r.number: // op has ended, and its error was recorded
-		if e.err = nil; len(r.errs) > 0 && (r.stage != decided || r.err != nil) { // a part may decide of a success
-			e.err = r.errs[len(r.errs)-1]
-		}
+	case r.op == counted:
+		e.err = nil
+	case r.op >= recorded:
+		e.err = r.errs[len(r.errs)-1]
 	}
 	return e
 }
@@ -173,8 +173,10 @@ func (r *run) judge(p *Policy, e *end) {
 		}
 		r.endAttempt(p)
 		r.record(e.err)
+		r.op = recorded
 		if r.ctx.Err() != nil {
 			e.way = unjudged
+			r.op = assessed
 			r.act(e.given)
 			if r.gates != nil {
 				unjudgedVerdict(&r.gates.verdict, e.err, e.given)
@@ -191,6 +193,7 @@ func (r *run) judge(p *Policy, e *end) {
 			v.Class = TimedOut // whatever error op returned; it decides as Transient does
 		}
 		r.judged(p, v)
+		r.op = assessed
 		if r.gates != nil {
 			r.gates.verdict = *v
 		}
@@ -244,13 +247,15 @@ func (r *run) judgeRefusal(e *end) {
 func (r *run) recordPanic(p *Policy) {
 	made := r.made()
 	if made {
-		if r.attempts < r.number && r.stage != decided {
+		if r.op < recorded {
 			r.record(errPanic)
 		}
-		r.act(nil)
+		if r.op != assessed {
+			r.act(nil)
+		}
 	}
 	switch { // last the clock, whose methods may run any code
-	case made && r.op != returned:
+	case made && r.op < returned:
 		r.endAttempt(p)
 	case made, r.stage != decided: // else it waits for nothing
 		r.lap(p)
@@ -313,6 +318,7 @@ func (r *run) decide(p *Policy, e *end) {
 	case e.part != nil:
 		r.decidePart(e)
 	case e.way == succeeded:
+		r.op = counted
 		r.succeed(p)
 	case e.way == failed:
 		ctx, healthy := r.ctx, r.healthy > 0 && r.ended-r.up >= r.healthy
@@ -347,6 +353,7 @@ func (r *run) decidePart(e *end) {
 		r.wait = 0
 		return
 	case e.way == succeeded:
+		r.op = counted
 		r.count() // which no decision of the run does
 	}
 	if x.Decide != nil {
@@ -432,7 +439,7 @@ func (r *run) renew(p *Policy, e *end) {
 	r.done(p)
 	before := r.decisions
 	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy} // with no home: goroutines of op may hold the contexts in that one
-	r.errs = []error{unmarked(e.err)}
+	r.errs, r.acted = []error{unmarked(e.err)}, before.acted
 	r.begin(p)
 	if r.ctx.Err() != nil {
 		e.next = giveUp

@@ -16,35 +16,32 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 	r := run{caller: ctx, ctx: ctx}
 	r.attempts = max(x.Earlier, 0)
 	defer r.close(&p)
-	settling := false
-	defer func() {
-		if settling && r.phase == between { // a panic: what it has taken so far is no wait
-			r.idle = r.elapsed(&p)
-		}
-	}()
 	r.begin(&p)
 	if x.Op != nil && r.ctx.Err() == nil {
 		r.part(&p, &x)
 	}
-	settling = true
-	r.err = nil // the end is not what was decided, but what Settle returns
-	if x.Settle != nil {
-		r.err = x.Settle(r.ctx)
-	}
-	if p.Hooks.Done != nil {
-		r.idle = r.elapsed(&p) // before the run is over: if the clock panics, Done is owed
-	}
+	r.settlePart(&p, &x)
 	r.phase = over
 	if p.Hooks.Done != nil {
 		r.doneHook(&p)
 	}
 }
 
+// settlePart has the queue say how the run has ended, which is not what was decided about it.
+func (r *run) settlePart(p *Policy, x *part.Part[Verdict, *Error]) {
+	if p.Hooks.Done != nil {
+		defer func() { r.idle = r.elapsed(p) }() // the time of Settle is no wait, also if it panics
+	}
+	r.err = nil
+	if x.Settle != nil {
+		r.err = x.Settle(r.ctx)
+	}
+}
+
 // part makes the attempt of a part, without guards.
 func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
-	r.number = 1
-	r.opCtx = r.numbered()
 	r.number = min(r.attempts, math.MaxInt-1) + 1
+	r.opCtx = r.numbered(1)
 	e := end{way: canceled, part: x}
 	if r.prepare(p) {
 		v := x.Op(r.opCtx)

@@ -265,6 +265,40 @@ func TestPartOfAVeryLongRun(t *testing.T) {
 	}
 }
 
+// A panic of op after the most attempts that can be counted is no success.
+func TestPanicInAPartOfAVeryLongRun(t *testing.T) {
+	p, _ := virtual()
+	log := record(&p)
+	wantPanic(t, "boom", func() {
+		p.RunPart(t.Context(), retry.Part{Earlier: math.MaxInt, Op: func(context.Context) retry.Verdict { panic("boom") }})
+	})
+	if log.attempts[0].Err == nil || log.summary.Reason != retry.ReasonPanic {
+		t.Errorf("hooks got %+v and %+v, want a panic", log.attempts[0], log.summary)
+	}
+}
+
+// The time of Settle is no wait, also if it panics.
+func TestSettleIsNoWait(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		p, v := virtual()
+		log := record(&p)
+		_ = caught(func() {
+			p.RunPart(t.Context(), retry.Part{
+				Op: func(context.Context) retry.Verdict { return retry.Verdict{} },
+				Settle: func(context.Context) *retry.Error {
+					if v.Advance(time.Minute); panics {
+						panic("boom")
+					}
+					return nil
+				},
+			})
+		})
+		if s := log.summary; s.Waited != 0 || s.Elapsed != time.Minute {
+			t.Errorf("panics %v: Done got %+v, want a minute in which nobody waited", panics, s)
+		}
+	}
+}
+
 // breaksOnce returns a clock that panics once, when it is next read after set is.
 func breaksOnce(v *clockx.Virtual, set *bool) clockx.Clock {
 	return readClock{v, func() {

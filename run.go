@@ -72,6 +72,9 @@ const (
 	uncalled opState = iota // the attempt is announced, and is not made if the run ends now
 	called
 	returned // and its end was read from the clock
+	recorded // and its error is the latest of the run's
+	assessed // and that is judged, as far as it will be
+	counted  // it has returned no error
 )
 
 // home is what outlives the stack frame of a run once an attempt has failed: one
@@ -154,9 +157,9 @@ func (r *run) finish(p *Policy, op func(context.Context) error) error {
 //
 //go:noinline
 func (r *run) proceed(p *Policy, op func(context.Context) error) {
-	returns := false
+	returned := false
 	defer func() {
-		if !returns {
+		if !returned {
 			r.close(p)
 		}
 	}()
@@ -167,14 +170,14 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		}
 		switch {
 		case r.phase == over:
-			returns = true
+			returned = true
 			return
 		case !readings.System(p.Clock):
 			slept = r.sleepFor(p, r.left(p))
-		case r.wait > 0:
+		case r.wait > 0 || r.waker() != nil: // which may be there already
 			r.ctxDone = r.ctx.Done()
 			r.wait = r.left(p)
-			returns = true
+			returned = true
 			return
 		} // else the next attempt follows at once
 	}
@@ -220,7 +223,7 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 		return false
 	}
 	if r.stage == unopened {
-		r.origin, r.errs = r.idle, nil // the error of the run before is not this run's
+		r.origin, r.errs, r.acted = r.idle, nil, false // the error of the run before is not this run's
 		r.stage = opened
 	}
 	if len(p.Guards) > 0 && !r.enter(p) {
@@ -230,7 +233,7 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 		r.number++
 	}
 	r.began = r.idle
-	r.opCtx = r.numbered()
+	r.opCtx = r.numbered(r.number)
 	if !r.prepare(p) {
 		r.cancel(p, nil)
 		return false
@@ -238,27 +241,27 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 	return true
 }
 
-// numbered returns the context for the attempt underway.
-func (r *run) numbered() context.Context {
-	if r.number == 1 && r.class == Unknown && AttemptNumber(r.ctx) == 1 {
+// numbered returns the context for the attempt underway, which is the number-th of this process.
+func (r *run) numbered(number int) context.Context {
+	if number == 1 && r.class == Unknown && AttemptNumber(r.ctx) == 1 {
 		return r.ctx
 	}
-	number := int32(min(r.number, math.MaxInt32))
-	if i := r.number - 2; i >= 0 && i < len(r.home.contexts) { // there is a home, since an attempt has failed
+	n := int32(min(number, math.MaxInt32))
+	if i := number - 2; i >= 0 && i < len(r.home.contexts) { // there is a home, since an attempt has failed
 		c := &r.home.contexts[i]
-		*c = attemptContext{r.ctx, number, r.class}
+		*c = attemptContext{r.ctx, n, r.class}
 		return c
 	}
-	return &attemptContext{r.ctx, number, r.class}
+	return &attemptContext{r.ctx, n, r.class}
 }
 
 // prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
 // call op: not if the run's context has ended meanwhile.
 func (r *run) prepare(p *Policy) bool {
-	read := r.healthy > 0
+	readsClock := r.healthy > 0
 	if p.Hooks.Attempt != nil {
 		r.attemptHook(p)
-		read = read || len(p.Guards) > 0 // else nobody can tell the time of the hook from op's
+		readsClock = readsClock || len(p.Guards) > 0 // else nobody can tell the time of the hook from op's
 	}
 	r.phase, r.op = attempting, uncalled // from here on Hooks.AttemptDone is owed, also if op is not called
 	if p.Hooks.Attempt != nil && r.ctx.Err() != nil {
@@ -268,10 +271,10 @@ func (r *run) prepare(p *Policy) bool {
 	if timed {
 		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
 	}
-	if r.up = r.began; read {
+	if r.up = r.began; readsClock {
 		r.up = r.elapsed(p)
 	}
-	if (timed || read) && r.ctx.Err() != nil { // a clock's methods may run any code
+	if (timed || readsClock) && r.ctx.Err() != nil { // a clock's methods may run any code
 		return false
 	}
 	r.op = called

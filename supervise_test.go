@@ -238,6 +238,9 @@ func TestCancelInThePauseOfSupervise(t *testing.T) {
 				if took := c.Now().Sub(start); took != minute+time.Second/2 || len(*at) != 1 {
 					t.Errorf("%d calls, and Supervise took %v", len(*at), took)
 				}
+				if e.Undone {
+					t.Error("Undone, though op was up for a minute")
+				}
 				if e.Attempts != 0 || !slices.Equal(e.Errs, []error{errDown}) || e.Cause != cause || e.Elapsed != time.Second/2 || e.Waited != time.Second/2 {
 					t.Errorf("the error is %+v, want no attempts, the last error, the cause, and half a second of the pause", *e)
 				}
@@ -649,5 +652,21 @@ func TestARetryAtOnceIsPostponed(t *testing.T) {
 	_ = retry.Supervise(t.Context(), p, 0, func(context.Context) error { return nowError{} })
 	if took := v.Now().Sub(epoch); took != 21*time.Second {
 		t.Errorf("postponed by %v, want twice the backoff and a second", took)
+	}
+}
+
+// What op did before the pause says nothing about the run that follows it.
+func TestUndoneAfterThePauseOfSupervise(t *testing.T) {
+	p, v := virtual()
+	calls := 0
+	err := retry.Supervise(t.Context(), p, minute, func(context.Context) error {
+		if calls++; calls > 1 {
+			return retry.Stop(retry.Undone(errDown))
+		}
+		v.Advance(minute)
+		return errDown
+	})
+	if e := wantReason(t, err, retry.ReasonPermanent); !e.Undone || e.Attempts != 1 {
+		t.Errorf("%+v, want one attempt that was undone", *e)
 	}
 }
