@@ -22,13 +22,14 @@ import (
 //
 // The run begins with the first Next, which Untimed and Resumed must precede. It is over when Next
 // or Done has returned false and at the latest with Close, which also makes the calls of hooks and
-// budget that are owed after a panic. Done, Judged and Hold panic if no attempt is underway. An
-// Attempts is not safe for concurrent use.
+// budget that are owed after a panic of the caller. A panic in a func of the policy ends it at once.
+// Done, Judged and Hold panic if no attempt is underway. Next, Done, Judged and Close panic if a func
+// of the policy calls them during the run. An Attempts is not safe for concurrent use.
 type Attempts struct {
 	policy Policy
 	run    run
-	begun  bool // Next was called
 	due    bool // an attempt is to follow, and Next has not waited for it
+	busy   bool // a method that calls funcs of the policy is underway
 }
 
 // Attempts returns a run that has not begun. It panics if ctx is nil.
@@ -52,18 +53,21 @@ func (a *Attempts) Resumed() { a.run.resumed = true }
 // Next waits until the next attempt is due, counted from Done, and reports whether to make it. If
 // not, the run is over, and Err says why. Next panics if the attempt before has not come to Done.
 func (a *Attempts) Next() bool {
-	r, p := &a.run, &a.policy
-	switch r.phase {
+	switch a.run.phase {
 	case attempting:
 		panic("retry: Next without Done")
 	case over:
 		return false
 	}
-	if a.begun && !a.due { // a panic that was recovered has passed through a method
-		a.Close()
-		return false
-	}
-	a.begun = true
+	a.enter()
+	defer a.exit()
+	announced := a.next()
+	a.busy = false
+	return announced
+}
+
+func (a *Attempts) next() bool {
+	r, p := &a.run, &a.policy
 	var slept error
 	if a.due {
 		a.due = false
@@ -79,11 +83,23 @@ func (a *Attempts) Next() bool {
 }
 
 // sleep sleeps for what is left of the wait.
-func (a *Attempts) sleep() error {
-	if a.run.wait <= 0 {
-		return nil
+func (a *Attempts) sleep() error { return a.run.sleepFor(&a.policy, a.run.left(&a.policy)) }
+
+// enter begins a method that calls funcs of the policy. None of these may call such a method.
+func (a *Attempts) enter() {
+	if a.busy {
+		panic("retry: Attempts called by a func of its policy")
 	}
-	return a.run.sleepFor(&a.policy, a.run.left(&a.policy))
+	a.busy = true
+}
+
+// exit ends such a method. If a panic or Goexit passes through it, the run is over too, whoever
+// recovers that.
+func (a *Attempts) exit() {
+	if a.busy {
+		a.busy = false
+		a.Close()
+	}
 }
 
 // Context returns the context of the attempt that Next has announced: what Do would
@@ -99,7 +115,7 @@ func (a *Attempts) Context() context.Context {
 // of it.
 func (a *Attempts) RunContext() context.Context { return a.run.ctx }
 
-// Number returns the number of the attempt that Next has announced, else 0.
+// Number returns the number of the latest attempt that Next has announced, 0 before the first.
 func (a *Attempts) Number() int { return a.run.number }
 
 // Done says that the attempt has ended with err, nil for a success, and reports whether another
@@ -125,7 +141,10 @@ func (a *Attempts) settle(err error, given *Verdict) bool {
 	if a.run.phase != attempting {
 		panic("retry: Done without Next")
 	}
+	a.enter()
+	defer a.exit()
 	a.due = a.run.settle(&a.policy, err, given)
+	a.busy = false
 	return a.due
 }
 
@@ -152,9 +171,19 @@ func (a *Attempts) Delay() time.Duration {
 // cause. A nil cause is [context.Canceled]. Cancel does nothing at any other time: an attempt
 // underway has its context. A run that has not begun ends without a call of hooks or budget.
 func (a *Attempts) Cancel(cause error) {
+	if a.busy || a.run.phase == over {
+		return
+	}
 	if cause == nil {
 		cause = context.Canceled
 	}
+	a.enter()
+	defer a.exit()
+	a.cancel(cause)
+	a.busy = false
+}
+
+func (a *Attempts) cancel(cause error) {
 	switch {
 	case a.due:
 		a.due = false
@@ -169,8 +198,12 @@ func (a *Attempts) Cancel(cause error) {
 // [ReasonPanic], since a panic is what usually keeps it from Done. It may be called more than
 // once.
 func (a *Attempts) Close() {
-	defer a.run.close(&a.policy) // also if the clock panics in Cancel
-	a.Cancel(nil)
+	if a.run.phase == over {
+		return
+	}
+	a.enter()
+	defer a.run.close(&a.policy) // also if the clock panics in cancel
+	a.cancel(context.Canceled)
 }
 
 // Err returns the *[Error] of a run that has given up, else nil.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/budgettest"
 )
 
@@ -515,5 +516,210 @@ func TestNoAttemptFollowsAPanicInStart(t *testing.T) {
 	}()
 	if a.Next() || starts != 1 {
 		t.Errorf("Next announced an attempt, and Hooks.Start was called %d times", starts)
+	}
+}
+
+// badTimeout is a clock whose WithTimeoutCause panics once.
+type badTimeout struct {
+	clockx.Clock
+	panicked *bool
+}
+
+func (b badTimeout) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	if !*b.panicked {
+		*b.panicked = true
+		panic("boom")
+	}
+	return b.Clock.WithTimeoutCause(ctx, d, cause)
+}
+
+// onceIn has f called once, in a func of the policy.
+var onceIn = map[string]func(p *retry.Policy, f func()){
+	"Start": func(p *retry.Policy, f func()) {
+		p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { f(); return ctx }
+	},
+	"Attempt": func(p *retry.Policy, f func()) {
+		p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { f(); return ctx }
+	},
+	"AttemptDone": func(p *retry.Policy, f func()) { p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { f() } },
+	"Wait":        func(p *retry.Policy, f func()) { p.Hooks.Wait = func(context.Context, retry.Attempt) { f() } },
+	"Classify":    func(p *retry.Policy, f func()) { p.Classify = func(error) retry.Class { f(); return retry.Unknown } },
+	"Backoff": func(p *retry.Policy, f func()) {
+		p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { f(); return time.Second })
+	},
+	"Leave": func(p *retry.Policy, f func()) { guarded(p).onLeave = f },
+	"Enter": func(p *retry.Policy, f func()) {
+		guarded(p, func(context.Context, retry.Entry) (retry.Pass, error) { f(); return retry.Pass{}, nil })
+	},
+	"Sleep": func(p *retry.Policy, f func()) { p.Clock = sleepsWith{p.Clock, f} },
+}
+
+// sleepsWith is a clock whose Sleep calls f.
+type sleepsWith struct {
+	clockx.Clock
+	f func()
+}
+
+func (s sleepsWith) Sleep(ctx context.Context, d time.Duration) error {
+	s.f()
+	return s.Clock.Sleep(ctx, d)
+}
+
+// Whoever recovers a panic of a func of the policy has a run that is over: no attempt follows, none
+// can come to Done, and nothing is owed.
+func TestAPanicInAFuncOfThePolicyEndsTheRun(t *testing.T) {
+	check := func(t *testing.T, p retry.Policy) {
+		log := record(&p)
+		budget := counting(&p)
+		a := p.Attempts(t.Context())
+		made := 0
+		got := caught(func() {
+			for a.Next() {
+				made++
+				a.Done(errDown)
+			}
+		})
+		hooks, ended := log.String(), budget.ended
+		if got != "boom" || a.Next() || caught(func() { a.Done(errDown) }) == nil {
+			t.Errorf("after the panic %v Next announced an attempt, or Done took one", got)
+		}
+		if a.Close(); log.String() != hooks || budget.ended != ended || ended > 1 {
+			t.Errorf("hooks saw %s, and then %s; Budget.End came %d times, and then %d", hooks, log, ended, budget.ended)
+		}
+		if e := gaveUp(t, a.Err()); e.Attempts != made {
+			t.Errorf("the error says %d attempts, want %d", e.Attempts, made)
+		}
+	}
+	for name, in := range onceIn {
+		t.Run(name, func(t *testing.T) {
+			p, _ := virtual()
+			panicked := false
+			in(&p, func() {
+				if !panicked {
+					panicked = true
+					panic("boom")
+				}
+			})
+			check(t, p)
+		})
+	}
+	t.Run("WithTimeoutCause", func(t *testing.T) {
+		p, v := virtual()
+		p.Clock, p.AttemptTimeout = badTimeout{v, new(bool)}, time.Second
+		g := guarded(&p)
+		check(t, p)
+		if len(g.exits) != 1 || g.exits[0].Ending != retry.NotMade {
+			t.Errorf("the guard got %+v, want one attempt that was not made", g.exits)
+		}
+	})
+}
+
+// A func of the policy cannot end the run that calls it, nor go on with it. What it is owed comes once.
+func TestAttemptsAreNotForFuncsOfTheirPolicy(t *testing.T) {
+	for method, call := range map[string]func(*retry.Attempts){
+		"Close": (*retry.Attempts).Close,
+		"Next":  func(a *retry.Attempts) { a.Next() },
+		"Done":  func(a *retry.Attempts) { a.Done(errDown) },
+	} {
+		for name, in := range onceIn {
+			t.Run(method+" in "+name, func(t *testing.T) {
+				p, _ := virtual()
+				var a *retry.Attempts
+				in(&p, func() { call(a) })
+				log := record(&p)
+				budget := counting(&p)
+				dones := 0
+				done := p.Hooks.Done
+				p.Hooks.Done = func(ctx context.Context, s retry.Summary) { dones++; done(ctx, s) }
+				a = p.Attempts(t.Context())
+				got := caught(func() {
+					defer a.Close()
+					for a.Next() {
+						a.Done(errDown)
+					}
+				})
+				if text, _ := got.(string); !strings.HasPrefix(text, "retry: ") {
+					t.Errorf("out comes %v, want a panic that refuses the call", got)
+				}
+				if dones > 1 || budget.ended > 1 || name != "Start" && (dones != 1 || log.summary.Reason != retry.ReasonPanic) {
+					t.Errorf("Hooks.Done was called %d times, Budget.End %d times, after %s", dones, budget.ended, log)
+				}
+			})
+		}
+	}
+}
+
+// Cancel in a func of the policy does nothing: an attempt is underway, or the end of one.
+func TestCancelInAFuncOfThePolicy(t *testing.T) {
+	for name, in := range onceIn {
+		p, _ := virtual()
+		p.MaxAttempts = 2
+		var a *retry.Attempts
+		in(&p, func() { a.Cancel(errFull) })
+		a = p.Attempts(t.Context())
+		for a.Next() {
+			a.Done(errDown)
+		}
+		if e := wantReason(t, a.Err(), retry.ReasonMaxAttempts); e.Attempts != 2 {
+			t.Errorf("in %s: %v", name, e)
+		}
+	}
+}
+
+// Every door calls the clock for a wait of nothing, and receives a Wake that is there.
+func TestDoorsAgreeWithoutAWait(t *testing.T) {
+	for name, door := range doors {
+		if name == "Supervise" {
+			continue
+		}
+		p, v := virtual()
+		p.Backoff, p.Clock = retry.Constant(0), sleepless{v, errFull}
+		calls := 0
+		_ = door(t.Context(), p, func(context.Context) error { calls++; return errDown })
+		if calls != 1 {
+			t.Errorf("%s: %d calls on a clock that cannot sleep, want 1", name, calls)
+		}
+		for _, clock := range []string{"none", "virtual"} {
+			p, _ := virtual()
+			p.Clock = clocks[clock]()
+			wake := make(chan struct{}, 1)
+			wake <- struct{}{}
+			guarded(&p, func(context.Context, retry.Entry) (retry.Pass, error) {
+				return retry.Pass{Wake: wake, Timed: true}, nil
+			})
+			if err := door(t.Context(), p, works); err != nil || len(wake) > 0 {
+				t.Errorf("%s, clock %s: %v, and %d wakes were not received", name, clock, err, len(wake))
+			}
+		}
+	}
+}
+
+// What panics after an attempt was judged does not change what that has done.
+func TestErrorUndoneThoughAFuncOfThePolicyPanics(t *testing.T) {
+	for _, name := range []string{"Leave", "Backoff", "AttemptDone", "Wait"} {
+		for _, canceled := range []bool{false, true} {
+			p, _ := virtual()
+			onceIn[name](&p, func() { panic("boom") })
+			ctx, cancel := context.WithCancel(t.Context())
+			a := p.Attempts(ctx)
+			a.Next()
+			if canceled {
+				cancel()
+			}
+			_ = caught(func() { a.Judged(retry.Verdict{Err: errDown, Undone: true}) })
+			cancel()
+			a.Close()
+			if !gaveUp(t, a.Err()).Undone {
+				t.Errorf("panic in %s, canceled %v: Undone is false", name, canceled)
+			}
+		}
+	}
+	p, _ := virtual()
+	onceIn["Classify"](&p, func() { panic("boom") })
+	a := p.Attempts(t.Context())
+	a.Next()
+	_ = caught(func() { a.Done(retry.Undone(errDown)) })
+	if gaveUp(t, a.Err()).Undone {
+		t.Error("panic in Classify: Undone, though nobody has judged the attempt")
 	}
 }
