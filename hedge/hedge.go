@@ -107,7 +107,8 @@ func Number(ctx context.Context) int {
 type numberKey struct{}
 
 // Do must not return an *http.Response or *sql.Rows, which are dead by then: use [DoValue] with
-// Value.Hold, or retryhttp.Transport.Hedge. The contexts that op gets end before Do returns.
+// Value.Hold and no Policy.AttemptTimeout, or retryhttp.Transport.Hedge. The contexts that op gets
+// end before Do returns, unless h starts no hedges: then op gets the run's.
 //
 // Do is [retry.Do] with hedged attempts: each attempt of the run is a race, see [Race]. All values
 // but the one that Do returns are closed as Value.Discard says: those that lose, one beside an
@@ -122,29 +123,23 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 	if op == nil {
 		panic("hedge: nil op")
 	}
-	if !h.hedges(&p) {
-		return retry.Do(ctx, p, op)
-	}
-	var value T
-	var failed error // beside value
-	owned := false   // value is not returned yet, so it has to be closed
-	drop := func() {
-		if owned {
-			owned = false
-			v.discard(value, failed)
-		}
-	}
-	defer drop()
+	hedged := h.hedges(&p)
+	var latest owned[T]
+	defer latest.drop(&v)
 	attempt := func(ctx context.Context) (T, error) {
-		drop()
-		value, failed = newRace(ctx, &p, h, op, v).result()
-		owned = true
-		return value, failed
+		latest.drop(&v)
+		if hedged {
+			latest.value, latest.err = newRace(ctx, &p, h, op, v).result()
+		} else {
+			latest.value, latest.err = op(ctx)
+		}
+		latest.has = true
+		return latest.value, latest.err
 	}
-	if len(p.Guards) == 0 { // without an Attempts, which costs an allocation
-		got, err := retry.Do(ctx, p, attempt)
-		owned = false
-		return got, err
+	if !hedged || len(p.Guards) == 0 { // without an Attempts, which costs an allocation
+		value, err := retry.Do(ctx, p, attempt)
+		latest.has = false
+		return value, err
 	}
 	a := p.Attempts(ctx)
 	defer a.Close()
@@ -153,8 +148,23 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 		_, err := attempt(a.Context())
 		a.Done(err)
 	}
-	owned = false
-	return value, a.Err()
+	latest.has = false
+	return latest.value, a.Err()
+}
+
+// owned is what an attempt has come to. Its value has to be discarded unless the call returns it.
+type owned[T any] struct {
+	value T
+	err   error
+	has   bool
+}
+
+// drop discards the value.
+func (o *owned[T]) drop(v *Value[T]) {
+	if o.has {
+		o.has = false
+		v.discard(o.value, o.err)
+	}
 }
 
 // Race makes one attempt of a run as a race of copies. It is for code that makes the attempts of

@@ -717,22 +717,36 @@ func TestValueIsClosedIfAHookPanics(t *testing.T) {
 // A value beside an error is closed if a retry follows: nobody else gets it. Do returns
 // that of the last attempt.
 func TestValueOfAnAttemptThatIsRetriedIsClosed(t *testing.T) {
-	for name, last := range map[string]error{"success": nil, "failure": errHiccup} {
-		var values [3]closer
-		n := 0
-		p := retry.Policy{MaxAttempts: len(values), Backoff: retry.Constant(0)}
-		v, err := hedge.Do(t.Context(), p, &hedge.Hedge{}, func(context.Context) (*closer, error) {
-			n++
-			if n == len(values) {
-				return &values[n-1], last
+	for name, tt := range map[string]struct {
+		h *hedge.Hedge
+		p retry.Policy
+	}{
+		"hedged":            {&hedge.Hedge{}, retry.Policy{}},
+		"hedged, guards":    {&hedge.Hedge{}, retry.Policy{Guards: []retry.Guard{&watched{}}}},
+		"nil":               {nil, retry.Policy{}},
+		"Never":             {&hedge.Hedge{Delay: hedge.Never}, retry.Policy{}},
+		"Never, guards":     {&hedge.Hedge{Delay: hedge.Never}, retry.Policy{Guards: []retry.Guard{&watched{}}}},
+		"one at a time":     {&hedge.Hedge{MaxInFlight: 1}, retry.Policy{}},
+		"not for this call": {&hedge.Hedge{}, retry.Policy{NonIdempotent: true}},
+	} {
+		for end, last := range map[string]error{"success": nil, "failure": retry.Undone(errHiccup)} {
+			var values [3]closer
+			n := 0
+			p := tt.p
+			p.MaxAttempts, p.Backoff = len(values), retry.Constant(0)
+			v, err := hedge.Do(t.Context(), p, tt.h, func(context.Context) (*closer, error) {
+				n++
+				if n == len(values) {
+					return &values[n-1], last
+				}
+				return &values[n-1], retry.Undone(errHiccup)
+			})
+			if v != &values[2] || (err == nil) != (last == nil) {
+				t.Errorf("%s, %s: got the value %p and %v, want the last value and %v", name, end, v, err, last)
 			}
-			return &values[n-1], errHiccup
-		})
-		if v != &values[2] || !errors.Is(err, last) {
-			t.Errorf("%s: got the value %p and %v, want the last value and %v", name, v, err, last)
-		}
-		if got := [3]int{values[0].closed, values[1].closed, values[2].closed}; got != [3]int{1, 1, 0} {
-			t.Errorf("%s: values are closed %d times, want 1, 1, 0", name, got)
+			if got := [3]int{values[0].closed, values[1].closed, values[2].closed}; got != [3]int{1, 1, 0} {
+				t.Errorf("%s, %s: values are closed %d times, want 1, 1, 0", name, end, got)
+			}
 		}
 	}
 }
@@ -1266,6 +1280,31 @@ func TestHoldKeepsTheWinnersContext(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What Value.Hold says of a call without hedges, and of one with an AttemptTimeout.
+func TestWhatHoldCannotKeep(t *testing.T) {
+	for name, tt := range map[string]struct {
+		h           *hedge.Hedge
+		timeout     time.Duration
+		held, alive bool
+	}{
+		"hedged":         {&hedge.Hedge{}, 0, true, true},
+		"AttemptTimeout": {&hedge.Hedge{}, time.Hour, true, false},
+		"Never":          {&hedge.Hedge{Delay: hedge.Never}, 0, false, true},
+		"nil":            {nil, 0, false, true},
+	} {
+		held := false
+		var its context.Context
+		release := func() {}
+		_, _ = hedge.DoValue(t.Context(), retry.Policy{AttemptTimeout: tt.timeout}, tt.h,
+			func(ctx context.Context) (int, error) { its = ctx; return 1, nil },
+			hedge.Value[int]{Hold: func(v int, cancel context.CancelFunc) int { held, release = true, cancel; return v }})
+		if alive := its.Err() == nil; held != tt.held || alive != tt.alive {
+			t.Errorf("%s: held %v, context alive %v; want %v, %v", name, held, alive, tt.held, tt.alive)
+		}
+		release()
 	}
 }
 

@@ -20,6 +20,10 @@ type Value[T any] struct {
 	// called with that value and with a func that ends the context, and returns the value with that
 	// func built in, in a Close method say. The func must be called once the value is done with,
 	// and may be called more often. Nil means that the context ends when the call returns.
+	//
+	// Policy.AttemptTimeout ends the context when the attempt does, whatever Hold does: leave it
+	// zero for *sql.Rows, and stop a slow op yourself. A call that starts no hedges gives op the
+	// context of its run, and does not call Hold.
 	Hold func(T, context.CancelFunc) T
 
 	// Take is for [Race]: the method Hold of the Attempts whose attempt is made. Race calls it when
