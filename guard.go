@@ -61,7 +61,7 @@ type Entry struct {
 // Pass says when an attempt may start. The zero Pass: now. With Wait, Wake or Again the attempt
 // waits first; with Again and no Wake for a millisecond at least. The run ends with [ErrPaced]
 // instead if Wait is not shorter than Entry.Patience, and if nothing but a Wake ends the wait and
-// none comes until then.
+// none comes until the end of MaxElapsed. At the caller's deadline it ends with [ReasonDeadline].
 type Pass struct {
 	Wait  time.Duration   // the run sleeps for so long; with Wake it is what to expect, 0 if that is not known
 	Wake  <-chan struct{} // if not nil, the run waits until it receives from it
@@ -79,7 +79,7 @@ func (p *Pass) waits() bool { return p.Wait > 0 || p.Wake != nil || p.Again }
 func (p *Pass) untimed() bool { return p.Wake != nil && !p.Timed }
 
 // checked returns p with a Wait that is not negative, and long enough for a run that calls
-// Enter after it, so that no guard can make a run spin.
+// Enter after it: without a Wake no guard can make a run spin.
 func (p Pass) checked() Pass {
 	p.Wait = max(p.Wait, 0)
 	if p.Again && !p.untimed() {
