@@ -18,6 +18,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -969,6 +970,51 @@ func TestMethodsOfAnErrorThatOnlyAsShows(t *testing.T) {
 		}
 		if got := retry.DefaultClassifier(single{err}); got != want || want == retry.Unknown {
 			t.Errorf("%T behind As is %v, want %v", err, got, want)
+		}
+	}
+}
+
+// runError is the name that a package of an application gives the error of a run.
+type runError = retry.Error
+
+// orderError embeds one, and so has all its methods.
+type orderError struct {
+	*runError
+	Order string
+}
+
+func TestAnErrorThatEmbedsARunIsJudged(t *testing.T) {
+	run := gaveUp(t, retry.Run(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) error { return errDown }))
+	for _, err := range []error{orderError{run, "7"}, &orderError{run, "7"}, fmt.Errorf("order: %w", orderError{run, "7"})} {
+		if got := retry.DefaultClassifier(err); got != retry.DefaultClassifier(errDown) {
+			t.Errorf("%T is %v", err, got)
+		}
+		_ = retry.Policy{}.Judge(err)
+		_ = retry.Final(err)
+		outer := gaveUp(t, retry.Run(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) error { return err }))
+		if !strings.Contains(outer.Error(), "down") {
+			t.Errorf("the text of a run with %T is %q", err, outer)
+		}
+	}
+}
+
+// wheel wraps an error that can be set later: itself, say.
+type wheel struct{ err error }
+
+func (*wheel) Error() string   { return "wheel" }
+func (w *wheel) Unwrap() error { return w.err }
+
+func TestAChainThatEndsInItselfIsJudged(t *testing.T) {
+	one, two := &wheel{}, &wheel{&wheel{}}
+	one.err = one
+	two.err.(*wheel).err = two
+	for _, err := range []error{one, two, fmt.Errorf("%w", two), retry.Undone(one)} {
+		if got := retry.DefaultClassifier(err); got != retry.DefaultClassifier(errors.New("wheel")) {
+			t.Errorf("DefaultClassifier = %v, want what it says of an error that says nothing", got)
+		}
+		e := gaveUp(t, retry.Run(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) error { return err }))
+		if _ = retry.Final(err); e.Timeout() || e.Error() == "" {
+			t.Error("the error is no error")
 		}
 	}
 }

@@ -293,7 +293,10 @@ func (e *Error) lastAttempt() error {
 }
 
 func init() {
-	errtree.LastAttempt = func(run error) error { return run.(*Error).lastAttempt() }
+	errtree.LastAttempt = func(err error) (error, bool) {
+		run, ok := err.(*Error)
+		return run.lastAttempt(), ok
+	}
 }
 
 // Unwrap returns a new slice with Errs, the newest first, each error once, and then the Cause. So

@@ -46,7 +46,8 @@ func below(err error, visit func(error)) (any bool) {
 	}
 	switch e := err.(type) {
 	case *retry.Error:
-		for _, err := range [...]error{errtree.LastAttempt(e), e.Cause} {
+		last, _ := errtree.LastAttempt(e)
+		for _, err := range [...]error{last, e.Cause} {
 			if err != nil {
 				any = true
 				visit(err)

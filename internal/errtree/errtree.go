@@ -22,7 +22,10 @@ import (
 func Below(err error) (one error, joined []error) {
 	switch e := err.(type) {
 	case run:
-		return LastAttempt(e), nil
+		if last, ok := LastAttempt(e); ok {
+			return last, nil
+		}
+		return nil, e.Unwrap()
 	case interface{ Unwrap() error }:
 		return e.Unwrap(), nil
 	case interface{ Unwrap() []error }:
@@ -99,11 +102,11 @@ func IsNil(err error) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// LastAttempt returns the error of the last attempt of a run that gave up, nil if it made none.
-// Package retry sets it.
-var LastAttempt func(run error) error
+// LastAttempt returns the error of the last attempt of a run that gave up, nil if it made none. ok says
+// that err is a *retry.Error. Package retry sets it.
+var LastAttempt func(err error) (last error, ok bool)
 
-// run is what only a *retry.Error has: package retry cannot be imported here.
+// run is what a *retry.Error has, and a struct that embeds one: package retry cannot be imported here.
 type run interface {
 	error
 	Last() error
@@ -117,7 +120,8 @@ type run interface {
 func Reason(e run) string {
 	reason := reasonOf(e)
 	if reason == "permanent" {
-		Walk(LastAttempt(e), func(err error) Next {
+		last, _ := LastAttempt(e)
+		Walk(last, func(err error) Next {
 			if inner, ok := err.(run); ok && reasonOf(inner) != reason {
 				reason += ": " + reasonOf(inner) + " inside"
 				return Stop

@@ -47,7 +47,7 @@ func (f *Fold[T]) Hidden(hidden error, at uint8) (says T, ask bool) {
 // Of returns what the tree of err says.
 func (f *Fold[T]) Of(err error, at uint8) (says T) {
 	for first := true; err != nil; first = false {
-		if f.visits++; f.branched && f.visits > few {
+		if f.visits++; f.visits > few && (f.branched || f.visits > long) {
 			return f.Add(says, f.remembered(err, at))
 		}
 		var own T

@@ -23,9 +23,10 @@ type Asking struct {
 }
 
 const (
-	few         = 64   // errors are a small tree
-	mostPassing = 3    // each of these may double the cost of a search
-	mostHidden  = 1000 // methods As may make errors while they are called, without an end
+	few         = 64      // errors are a small tree
+	long        = 1 << 15 // errors without a branch may be a chain that ends in itself
+	mostPassing = 3       // each of these may double the cost of a search
+	mostHidden  = 1000    // methods As may make errors while they are called, without an end
 )
 
 // Look returns what err leads to. err must not be a nil pointer.

@@ -40,7 +40,7 @@ type walk struct {
 
 func (w *walk) from(err error) (stopped bool) {
 	for !IsNil(err) {
-		if w.visits++; w.branched && w.visits > few {
+		if w.visits++; w.visits > few && (w.branched || w.visits > long) {
 			if w.seen == nil {
 				w.seen = map[ID]bool{}
 			}
