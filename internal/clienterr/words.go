@@ -34,7 +34,7 @@ func phrases(code string) (f Facts) {
 		all = all.addByte(' ').addWord(code[from:to])
 		n++
 	}
-	if strings.IndexByte(code, ' ') >= 0 {
+	if n == 0 || strings.IndexByte(code, ' ') >= 0 {
 		return 0
 	}
 	if g, ok := wordsCodes.at(all.add(" $")); ok { // the whole code
