@@ -17,15 +17,16 @@ import (
 // call is one RoundTrip, one JSON, or the first or a later response of a Download.
 type call struct {
 	*Transport
-	client      bool          // the base is an http.Client, which follows redirects
-	hasSettings bool          // the request's context has
-	prove       bool          // a retry needs proof that nothing was sent
-	unguarded   bool          // an edit of the policy has taken all guards away
-	own         bool          // the latest attempt's request has headers of its own
-	freed       bool          // a retry follows: see beforeRetry
-	policy      *retry.Policy // the Transport's, for this call; not to be written to
-	timeout     time.Duration // of an attempt, up to its response headers; JSON's is the policy's
-	refusal     error         // why nothing more is sent
+	client      bool            // the base is an http.Client, which follows redirects
+	hasSettings bool            // the request's context has
+	prove       bool            // a retry needs proof that nothing was sent
+	unguarded   bool            // an edit of the policy has taken all guards away
+	own         bool            // the latest attempt's request has headers of its own
+	freed       bool            // a retry follows: see beforeRetry
+	policy      *retry.Policy   // the Transport's, for this call; not to be written to
+	timeout     time.Duration   // of an attempt, up to its response headers; JSON's is the policy's
+	lasts       context.Context // of Once: what ends the body; nil: what ends the attempt
+	refusal     error           // why nothing more is sent
 
 	guarding *guarding // once there is a plan, nil if the policy has no guards
 	attempts int
@@ -130,6 +131,9 @@ func (c *call) settle(run *retry.Attempts, v *retry.Verdict) {
 // a client's redirects, in the caller's context.
 func (c *call) label(resp *http.Response, err error) {
 	req, ctx := resp.Request, c.ctx
+	if c.lasts != nil {
+		ctx = c.lasts
+	}
 	if req == c.sent && !c.own && c.key == "" { // it differs from the caller's by its context and body only
 		if err == nil && c.attempts > 1 && !hasBody(req) && same(req.Context(), ctx) {
 			return
@@ -245,7 +249,10 @@ func (c *call) send(ctx context.Context, v *retry.Verdict) *http.Response {
 		ctx = c.watch(ctx)
 	}
 	var expires time.Time
-	if c.TimeoutHeader != "" && c.timeout > 0 {
+	switch {
+	case c.lasts != nil:
+		expires, _ = ctx.Deadline()
+	case c.timeout > 0 && (c.client || c.TimeoutHeader != ""): // a Transport below the client may have one
 		expires = c.now().Add(c.timeout)
 	}
 	if c.client {
@@ -268,12 +275,17 @@ func (c *call) send(ctx context.Context, v *retry.Verdict) *http.Response {
 
 // inTime is exchange within the time of an attempt.
 func (c *call) inTime(ctx context.Context, expires time.Time) (resp *http.Response, objection, err error) {
-	if c.timeout <= 0 {
+	var limit *headerLimit
+	switch {
+	case c.lasts != nil:
+		limit = outlive(ctx, c.lasts)
+	case c.timeout > 0:
+		limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
+	default:
 		resp, objection, err = c.exchange(ctx, expires)
 		c.resp = resp
 		return resp, objection, err
 	}
-	limit := limitHeaders(ctx, c.policy.Clock, c.timeout)
 	returned := false
 	defer func() {
 		if !returned { // a func of the Transport has panicked

@@ -179,11 +179,13 @@ type carried struct {
 	attempt context.Context
 }
 
-func (c carried) Value(key any) any { return c.attempt.Value(key) }
-
-// AfterFunc keeps [context.WithCancelCause] from starting a goroutine: by its values c
-// looks like a child of the attempt's context.
-func (c carried) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
+// Value has no value of the attempt's by which [context.Cause] would find how that one has ended.
+func (c carried) Value(key any) any {
+	if v := context.WithoutCancel(c.attempt).Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
 
 // copyBody is the body of a copy's response. The copy's context lasts until it is closed.
 type copyBody struct {

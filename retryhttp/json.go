@@ -106,26 +106,32 @@ func (c *call) receive(ctx context.Context, value any) (v retry.Verdict) {
 		c.rewindBody(&v)
 		return v
 	}
-	var status *StatusError
-	switch {
-	case v.Err != nil: // Check's
-	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
+	status := c.unwanted(resp, &v, http.StatusOK)
+	if v.Err == nil {
 		v = c.decode(resp, value)
-	default:
-		var answer bool
-		v, answer = c.failure(resp)
-		status, _ = v.Err.(*StatusError)
-		switch {
-		case resp.StatusCode < 400:
-			v = permanent(&unusable{v.Err})
-		case answer:
-			v.Answered, v.Marked = true, true
-			status.facts = cmp.Or(status.facts, clienterr.Status(status.Code, status.Hint != 0 || status.now)) | clienterr.Answered
-		}
 	}
 	c.rewindBody(&v)
 	c.discardResponse(resp, status)
 	return v
+}
+
+// unwanted sets v, unless Check has, if the status of resp is neither a 2xx nor good. It returns the error that
+// is to get the body.
+func (c *call) unwanted(resp *http.Response, v *retry.Verdict, good int) *StatusError {
+	if v.Err != nil || resp.StatusCode >= 200 && resp.StatusCode <= 299 || resp.StatusCode == good {
+		return nil
+	}
+	var answer bool
+	*v, answer = c.failure(resp)
+	status, _ := v.Err.(*StatusError)
+	switch {
+	case resp.StatusCode < 400:
+		*v = permanent(&unusable{status})
+	case answer:
+		v.Answered, v.Marked = true, true
+		status.facts = cmp.Or(status.facts, clienterr.Status(status.Code, status.Hint != 0 || status.now)) | clienterr.Answered
+	}
+	return status
 }
 
 // discardResponse frees a response that nobody reads. status gets the beginning of its body, if it

@@ -387,39 +387,47 @@ func TestLimitSignsOfErrors(t *testing.T) {
 	})
 }
 
-// A connection that has switched protocols holds its place until it is closed.
-func TestLimitAfterAnUpgrade(t *testing.T) {
-	s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		conn, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = buf.Flush()
-		line, _ := buf.ReadString('\n')
-		_, _ = buf.WriteString("you said " + line)
-		_ = buf.Flush()
-	})
-	l := new(limit.Limit)
-	ctx, cancel := context.WithCancel(t.Context())
-	req := request(t, "GET", s.URL, nil).WithContext(ctx)
-	req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
-	resp := mustDo(t, under(s.base, l), req)
+// echo answers with a 101 and a line.
+func echo(_ int, w http.ResponseWriter, _ *http.Request) {
+	conn, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+	_ = buf.Flush()
+	line, _ := buf.ReadString('\n')
+	_, _ = buf.WriteString("you said " + line)
+	_ = buf.Flush()
+}
+
+// wantEcho talks to echo by the body of its answer.
+func wantEcho(t *testing.T, resp *http.Response) {
+	t.Helper()
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
 		t.Fatalf("body is a %T, want an io.ReadWriteCloser", resp.Body)
 	}
-	cancel() // which does not end such a connection
 	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		t.Error(err)
 	}
 	if got, err := io.ReadAll(conn); string(got) != "you said hello\n" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
+}
+
+// A connection that has switched protocols holds its place until it is closed.
+func TestLimitAfterAnUpgrade(t *testing.T) {
+	s := serve(t, echo)
+	l := new(limit.Limit)
+	ctx, cancel := context.WithCancel(t.Context())
+	req := request(t, "GET", s.URL, nil).WithContext(ctx)
+	req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
+	resp := mustDo(t, under(s.base, l), req)
+	cancel() // which does not end such a connection
+	wantEcho(t, resp)
 	wantInFlight(t, l, 1, "before Close")
-	conn.Close()
+	resp.Body.Close()
 	wantInFlight(t, l, 0, "after Close")
 }
 

@@ -17,8 +17,8 @@ import (
 // The T is decoded from a 2xx, as [JSON] does. If T is *http.Response, Once returns the
 // response as soon as its headers have come, and the first event if Check of a [Transport] in c waits for it
 // ([FirstEvent]). Its body is unread. Then ctx ends the attempt only: the body lasts as long as the context of
-// req, so make req in the context of the caller of Do. The caller closes the body.
-// Guards are left when Once returns.
+// req, so make req in the context of the caller of Do. The caller closes the body. A 101 is a success too, whose
+// body is an io.Writer.
 //
 // Any other status is a *[StatusError]. The error of Once tells failover.Do all that is known:
 // whether the request may run twice, did nothing, or was refused, and how long the server asks to
@@ -27,13 +27,17 @@ import (
 // a permanent error, and not an answer.
 //
 // Of p only Classify, Clock and NonIdempotent count: give Once the policy of the run. Make a new req for each
-// attempt. A Transport in c makes one attempt. A nil c means http.DefaultClient. Once panics if ctx
+// attempt. A Transport in c makes one attempt, and its Guards are not asked: give them to the target, which
+// leaves them when Once returns. A nil c means http.DefaultClient. Once panics if ctx
 // or req is nil.
 func Once[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (value T, err error) {
 	demand(ctx, req)
-	p = retry.Policy{Classify: p.Classify, Clock: p.Clock, NonIdempotent: p.NonIdempotent, MaxAttempts: 1}
+	p = retry.Policy{Classify: p.Classify, Clock: p.Clock, NonIdempotent: p.NonIdempotent}
 	call := newClientCall(c, p, req)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
+	own := *call.policy // maybe edited
+	own.Guards, own.MaxAttempts = nil, 1
+	call.policy, call.guarding, call.unguarded = &own, nil, true
 	var v retry.Verdict
 	if resp, ok := any(&value).(**http.Response); ok {
 		*resp, v = call.open(ctx)
@@ -69,30 +73,19 @@ func (e *attemptError) Error() string          { return e.verdict.Err.Error() }
 func (e *attemptError) Unwrap() error          { return e.verdict.Err }
 func (e *attemptError) Verdict() retry.Verdict { return e.verdict } // for failover.Do and hedge.Race
 
-// open makes one attempt, up to its headers and Check. The response lasts until its body is
-// closed or the context of the request ends.
+// open makes one attempt, up to its headers and Check.
 func (c *call) open(ctx context.Context) (resp *http.Response, v retry.Verdict) {
-	sent, cancel, detach := lasting(c.req.Context(), ctx)
-	returned := false
-	defer func() {
-		c.end(returned)
-		if detach(); !returned {
-			cancel(nil)
-		}
-	}()
-	resp = c.attempt(sent, &v)
-	if resp != nil && v.Err == nil && resp.StatusCode >= 400 {
-		v, _ = c.failure(resp)
+	c.lasts = c.req.Context()
+	defer func() { c.end(resp != nil) }()
+	got := c.send(ctx, &v)
+	if got == nil {
+		return nil, v
 	}
-	switch {
-	case v.Err == nil:
-		returned = true
-		c.label(resp, nil)
-		resp.Body = &copyBody{resp.Body, cancel}
-		return resp, v
-	case resp != nil:
-		status, _ := v.Err.(*StatusError)
-		c.discardResponse(resp, status)
+	status := c.unwanted(got, &v, http.StatusSwitchingProtocols)
+	if v.Err != nil {
+		c.discardResponse(got, status)
+		return nil, v
 	}
-	return nil, v
+	c.label(got, nil)
+	return got, v
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/failover"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -207,5 +209,159 @@ func TestOnceContexts(t *testing.T) {
 	cancel()
 	if err := <-read; !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the caller the body ends with %v", err)
+	}
+}
+
+// The body of a 101 is its connection.
+func TestOnceUpgrade(t *testing.T) {
+	s := serve(t, echo)
+	req := request(t, "GET", s.URL, nil)
+	req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
+	resp, err := retryhttp.Once[*http.Response](t.Context(), retry.Policy{}, s.Client(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	wantEcho(t, resp)
+}
+
+// Only a 2xx is a success, whatever the T is.
+func TestOnceStatuses(t *testing.T) {
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, code := range []int{300, 302, 304, 404} {
+		req := request(t, "GET", serveStatus(t, code), nil)
+		_, decoded := retryhttp.Once[string](t.Context(), retry.Policy{}, c, req)
+		_, opened := retryhttp.Once[*http.Response](t.Context(), retry.Policy{}, c, req)
+		for _, err := range []error{decoded, opened} {
+			e, ok := errors.AsType[*retryhttp.StatusError](err)
+			if v := (retry.Policy{}).Judge(err); !ok || e.Code != code || v.Class != retry.Permanent || v.IsAnswer() {
+				t.Errorf("%d: %v, %+v", code, err, v)
+			}
+		}
+	}
+}
+
+// The header names the time until the response headers have to be there, whoever keeps it.
+func TestTimeoutHeaderOfAClientsCalls(t *testing.T) {
+	var got string
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("X-Timeout-Ms")
+		_, _ = io.WriteString(w, "{}")
+	})
+	own := &http.Client{Transport: &retryhttp.Transport{Base: s.base, TimeoutHeader: "X-Timeout-Ms"}}
+	wrapped := &http.Client{Transport: tripper(own.Transport.RoundTrip)}
+	p := retry.Policy{AttemptTimeout: time.Hour}
+	for name, open := range map[string]func(ctx context.Context, c *http.Client, req *http.Request) (*http.Response, error){
+		"Download": func(_ context.Context, c *http.Client, req *http.Request) (*http.Response, error) {
+			return retryhttp.Download(t.Context(), p, c, req)
+		},
+		"Once": func(ctx context.Context, c *http.Client, req *http.Request) (*http.Response, error) {
+			return retryhttp.Once[*http.Response](ctx, p, c, req)
+		},
+		"Once, decoded": func(ctx context.Context, c *http.Client, req *http.Request) (*http.Response, error) {
+			_, err := retryhttp.Once[struct{}](ctx, p, c, req)
+			return nil, err
+		},
+	} {
+		for _, c := range []*http.Client{own, wrapped} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			resp, err := open(ctx, c, request(t, "GET", s.URL, nil))
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if resp != nil {
+				resp.Body.Close()
+			}
+			cancel()
+			if len(got) != len("3599999") {
+				t.Errorf("%s, %T: %q milliseconds are left", name, c.Transport, got)
+			}
+		}
+	}
+}
+
+// A body says why the caller has ended it, and its request goes on in the caller's context.
+func TestCausesOfBodies(t *testing.T) {
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	why := errors.New("why")
+	for name, open := range map[string]func(*http.Request) (*http.Response, error){
+		"RoundTrip":      s.base.RoundTrip,
+		"AttemptTimeout": (&retryhttp.Transport{Base: s.base, Policy: retry.Policy{AttemptTimeout: time.Hour}}).RoundTrip,
+		"Hedge":          (&retryhttp.Transport{Base: s.base, Hedge: func(string) *hedge.Hedge { return new(hedge.Hedge) }}).RoundTrip,
+		"Once": func(req *http.Request) (*http.Response, error) {
+			ctx, cancel := context.WithCancel(req.Context())
+			defer cancel()
+			return retryhttp.Once[*http.Response](ctx, retry.Policy{}, s.Client(), req)
+		},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		resp, err := open(request(t, "GET", s.URL, nil).WithContext(ctx))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		cancel(why)
+		if _, err = io.ReadAll(resp.Body); !errors.Is(err, why) {
+			t.Errorf("%s: the body ends with %v", name, err)
+		}
+		resp.Body.Close()
+	}
+}
+
+// The context of the response's request is the caller's, and goes on after Close.
+func TestOnceRequestContext(t *testing.T) {
+	req := request(t, "GET", serveStatus(t, 200), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	resp, err := retryhttp.Once[*http.Response](ctx, retry.Policy{}, nil, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	cancel()
+	if err := resp.Request.Context().Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Once enters no guards of a Transport, for a hedge neither, nor those of an edit, which does not allow retries.
+func TestOnceHasNoGuards(t *testing.T) {
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		if n == 1 {
+			<-r.Context().Done() // the second copy wins
+		}
+		_, _ = io.WriteString(w, "{}")
+	})
+	c := &http.Client{Transport: &retryhttp.Transport{
+		Base:   s.base,
+		Guards: func(*http.Request) []retry.Guard { return []retry.Guard{new(limit.Limit)} },
+		Hedge:  func(string) *hedge.Hedge { return &hedge.Hedge{Delay: time.Millisecond} },
+	}}
+	if _, err := retryhttp.Once[struct{}](t.Context(), retry.Policy{}, c, request(t, "GET", s.URL, nil)); err != nil {
+		t.Error(err)
+	}
+	ctx := retryhttp.WithPolicy(t.Context(), func(p retry.Policy) retry.Policy {
+		p.MaxAttempts, p.Guards = 5, []retry.Guard{new(limit.Limit)}
+		return p
+	})
+	resp, err := retryhttp.Once[*http.Response](ctx, retry.Policy{}, c, request(t, "GET", s.URL, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+}
+
+// The marks of an error of Check count in any run.
+func TestOnceKeepsMarks(t *testing.T) {
+	url := serveStatus(t, 200)
+	for _, mark := range []func(error) error{retry.Stop, retry.Answer, retry.Undone, retry.Refuse} {
+		want := mark(errors.New("objection"))
+		c := &http.Client{Transport: &retryhttp.Transport{Check: func(*http.Response) error { return want }}}
+		_, err := retryhttp.Once[string](t.Context(), retry.Policy{}, c, request(t, "GET", url, nil))
+		got, wanted := retry.Policy{}.Judge(err), retry.Policy{}.Judge(want)
+		if got.Err, wanted.Err = nil, nil; got != wanted {
+			t.Errorf("%v: %+v, want %+v", want, got, wanted)
+		}
 	}
 }

@@ -881,34 +881,14 @@ func TestPoint8NothingMoreOnceTheCallerHasTheResponse(t *testing.T) {
 		s.wantRequests(t, 1)
 	})
 	t.Run("switching protocols", func(t *testing.T) {
-		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
-			conn, buf, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
-			_ = buf.Flush()
-			line, _ := buf.ReadString('\n')
-			_, _ = buf.WriteString("you said " + line)
-			_ = buf.Flush()
-		})
+		s := serve(t, echo)
 		p := quick
 		p.AttemptTimeout = time.Minute
 		req := request(t, "GET", s.URL, nil)
 		req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
 		resp := mustDo(t, s.transport(p), req)
-		conn, ok := resp.Body.(io.ReadWriteCloser)
-		if !ok {
-			t.Fatalf("body is a %T, want an io.ReadWriteCloser", resp.Body)
-		}
-		if _, err := io.WriteString(conn, "hello\n"); err != nil {
-			t.Error(err)
-		}
-		if got := read(t, resp); got != "you said hello\n" {
-			t.Errorf("got %q", got)
-		}
+		wantEcho(t, resp)
+		resp.Body.Close()
 		s.wantRequests(t, 1)
 	})
 	t.Run("switching protocols leaves nothing in a long-lived parent", func(t *testing.T) {

@@ -71,7 +71,7 @@ type headerLimit struct {
 	cancel   context.CancelCauseFunc
 	caller   context.Context
 	timer    interface{ Stop() bool } // reports whether it has not run out
-	deadline context.Context          // on another clock than the system's, what the timer waits for
+	deadline context.Context          // what the timer waits for; nil: the system's clock
 	body     io.ReadCloser            // the response's, once it is bound
 }
 
@@ -83,20 +83,33 @@ func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) *hea
 		l.timer = time.AfterFunc(d, l.expire)
 		return l
 	}
-	var free context.CancelFunc
-	l.deadline, free = clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
-	l.Context, l.cancel = context.WithCancelCause(ctx)
-	l.timer = &clockTimer{context.AfterFunc(l.deadline, l.expire), free} // which may call expire at once
+	deadline, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
+	l.watch(deadline, free, ctx)
 	return l
 }
 
-// clockTimer waits on a clock of the policy.
-type clockTimer struct {
+// outlive returns the context of an attempt whose response lasts as long as another context.
+func outlive(attempt, lasts context.Context) *headerLimit {
+	l := &headerLimit{caller: lasts}
+	deadline, free := context.WithCancel(attempt)
+	l.watch(deadline, free, carried{lasts, attempt})
+	return l
+}
+
+// watch ends l with ctx, and with deadline if that is sooner than the headers.
+func (l *headerLimit) watch(deadline context.Context, free context.CancelFunc, ctx context.Context) {
+	l.deadline = deadline
+	l.Context, l.cancel = context.WithCancelCause(ctx)
+	l.timer = &contextTimer{context.AfterFunc(deadline, l.expire), free} // which may call expire at once
+}
+
+// contextTimer waits for the end of a context.
+type contextTimer struct {
 	stop func() bool
 	free func()
 }
 
-func (t *clockTimer) Stop() bool {
+func (t *contextTimer) Stop() bool {
 	defer t.free()
 	return t.stop()
 }
