@@ -46,11 +46,11 @@ func (r *targets) options(room []candidate) options {
 		}
 		c, bound := candidate{i, t.state.look(r.policy.Clock)}, r.bound(t)
 		o.bound = min(o.bound, bound)
-		wait := max(bound, c.left)
+		wait := min(max(bound, c.left), sometime)
 		usable = usable || wait == 0 && c.fitness == free
 		switch {
 		case c.wish > r.policy.MaxRetryAfter:
-			o.late = min(o.late, c.left)
+			o.late = min(o.late, c.left, sometime)
 		case wait > 0:
 			if wait < o.rest {
 				o.rest, o.spread = wait, c.all
@@ -93,13 +93,19 @@ func (r *targets) Enter(ctx context.Context, e retry.Entry) (pass retry.Pass, er
 // for the first turn, or for what comes before that.
 func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	var refusal error // the one that says to come back first
+	refuse := func(err error) {
+		if refusal == nil || comeBack(err) < comeBack(refusal) {
+			refusal = err
+		}
+	}
 	refused := -1
 	if len(r.passes) > 0 { // the turn has come for which the run has waited
 		pass, err := r.ask(ctx, e)
 		if err == nil || err == errBusy {
 			return pass, err
 		}
-		refused, refusal = r.at, err
+		refused = r.at
+		refuse(err)
 	}
 
 	var room [8]candidate
@@ -119,8 +125,8 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 				first, turn = c, in
 			}
 			r.giveBack(retry.Exit{})
-		case refusal == nil || comeBack(err) < comeBack(refusal):
-			refusal = err
+		default:
+			refuse(err)
 		}
 	}
 
@@ -133,7 +139,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		if err == nil || err == errBusy {
 			return pass, err
 		}
-		refusal = err
+		refuse(err)
 	}
 	return r.wait(e, o, backoff, refusal)
 }

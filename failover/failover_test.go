@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -649,6 +651,65 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// A Hold without an end is a rest that comes too late, at whatever moment.
+func TestHoldWithoutEnd(t *testing.T) {
+	for _, most := range []time.Duration{0, math.MaxInt64} {
+		l := newLab(t, "ab")
+		l.policy.MaxRetryAfter = most
+		l.call("a") // it knows the clock
+		l.target("a").Hold(math.MaxInt64)
+		l.target("b").Hold(math.MaxInt64)
+		if err := l.callBefore(time.Hour, ""); !errors.Is(err, retry.ErrPaced) {
+			t.Errorf("the error is %v, want ErrPaced", err)
+		}
+	}
+}
+
+// shouldRetry is an error of a client whose server says whether to retry.
+type shouldRetry struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func (*shouldRetry) Error() string { return "unavailable" }
+
+// Elsewhere goes before what the server says of a retry: none, one at once, or one in an hour.
+func TestElsewhereBeforeTheServersWord(t *testing.T) {
+	for _, err := range []error{&shouldRetry{503, http.Header{"X-Should-Retry": {"false"}}}, atOnce{}, told(time.Hour)} {
+		l := newLab(t, "ab")
+		l.timed = true
+		l.set.Elsewhere = func(e error) bool { return errors.Is(e, err) }
+		l.answer("a", err)
+		l.call("a@0s b@0s")
+	}
+}
+
+// The only target that is left says why the run ends, unless its server wants no retry.
+func TestNowhereElse(t *testing.T) {
+	l := newLab(t, "a")
+	l.set.Elsewhere = func(error) bool { return true }
+	l.answer("a", errFilter)
+	reason(t, l.call("a"), retry.ReasonPermanent)
+	l.set.Broken = func(error) bool { return true }
+	l.answer("a", &shouldRetry{503, http.Header{"X-Should-Retry": {"false"}}})
+	reason(t, l.call("a"), retry.ReasonRefused)
+}
+
+// known is an error that knows its verdict.
+type known struct{}
+
+func (known) Error() string            { return "known" }
+func (e known) Verdict() retry.Verdict { return retry.Verdict{Err: e, Class: retry.Transient} }
+
+// A mark goes before the verdict that its error knows.
+func TestMarkBeforeAVerdict(t *testing.T) {
+	l := newLab(t, "ab")
+	l.answer("a", known{})
+	l.call("a b")
+	l.answer("a", retry.Stop(known{}))
+	l.call("a")
+}
+
 // A clock that is set back keeps nobody away.
 func TestClockSetBack(t *testing.T) {
 	for _, failure := range []error{errDown, told(20 * time.Second)} {
@@ -816,4 +877,49 @@ func TestHoldReplacesAPreference(t *testing.T) {
 	if err := l.callBefore(30*time.Second, "a@2s"); err != nil {
 		t.Error(err)
 	}
+}
+
+// A run that has been told to wait by the one target that is well tries a tired one meanwhile, though others have.
+func TestATiredOneBesideOneThatHasToldTheRun(t *testing.T) {
+	l := newLab(t, "ab")
+	l.timed, l.set.Failures, l.set.Rest = true, 1, retry.Constant(time.Hour)
+	both := l.set.Targets
+	l.set.Targets, l.policy.MaxAttempts = both[1:], 1
+	l.answer("b", errDown)
+	_ = l.call("b@0s")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l.says["b"] = func() error { cancel(); return ctx.Err() } // it is tried, and nothing comes of it
+	_, _ = failover.Do(ctx, l.policy, &l.set, l.op)
+	l.set.Targets, l.policy.MaxAttempts = both, 3
+	l.answer("a", told(time.Minute), nil)
+	l.answer("b", nil)
+	l.call("a@0s b@0s")
+}
+
+// What a server says as the caller's time ends is its word too.
+func TestWordAtTheDeadline(t *testing.T) {
+	l := newLab(t, "ab")
+	l.says["a"] = func() error {
+		_ = l.clock.Sleep(t.Context(), time.Second)
+		return told(20 * time.Second)
+	}
+	for range 3 {
+		_ = l.callBefore(time.Second, "a")
+		l.rests("a", 20*time.Second)
+		_ = l.clock.Sleep(t.Context(), 20*time.Second)
+	}
+}
+
+// An attempt on trial keeps others away for a second, even if Rest is 0.
+func TestTrialAfterNoRest(t *testing.T) {
+	l := newLab(t, "ab")
+	l.set.Failures, l.set.Rest = 1, retry.Constant(0)
+	l.answer("a", errDown, nil)
+	l.call("a b")
+	l.during(nil, func() {
+		l.call("b")
+		_ = l.clock.Sleep(t.Context(), time.Second)
+		l.call("a")
+	})
 }

@@ -551,3 +551,75 @@ func TestAnUnknownTurnOrARound(t *testing.T) {
 	l.answer("a", errDown, nil)
 	l.call("a@0s a@100ms")
 }
+
+// Of several refusals the one that says to come back first counts, also if one comes in place of a turn.
+func TestARefusalInPlaceOfATurn(t *testing.T) {
+	l, gates := guarded(t, "ab")
+	l.clock.AfterFunc(50*time.Millisecond, func() { gates["a"].err = nil })
+	gates["a"].err = errors.New("full")
+	entered := 0
+	l.target("b").Guards = []retry.Guard{guardFunc(func(retry.Entry) (retry.Pass, error) {
+		if entered++; entered == 1 {
+			return retry.Pass{Wait: time.Second}, nil
+		}
+		return retry.Pass{}, retry.Stop(errors.New("shut down"))
+	})}
+	if err := l.call("a@100ms"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A guard that is asked again after its wait gets the pass of that wait, and no other guard does.
+func TestEarlierIsOfItsGuard(t *testing.T) {
+	l := newLab(t, "a")
+	var got []string
+	guard := func(name string, again bool) retry.Guard {
+		return guardFunc(func(e retry.Entry) (retry.Pass, error) {
+			got = append(got, fmt.Sprint(name, e.Earlier.Wait))
+			if again && !e.Earlier.Again {
+				return retry.Pass{Wait: time.Second, Again: true}, nil
+			}
+			return retry.Pass{}, nil
+		})
+	}
+	l.target("a").Guards = []retry.Guard{guard("x", false), guard("y", true), guard("z", false)}
+	l.call("a")
+	if s := strings.Join(got, " "); s != "x0s y0s y1s z0s" {
+		t.Errorf("the guards get %s", s)
+	}
+}
+
+// A target's own timeout is to its guards what the timeout of a run is.
+func TestOwnTimeoutAsTheRuns(t *testing.T) {
+	ops := map[string]func(context.Context) error{
+		"cause":  context.Cause,
+		"other":  func(context.Context) error { return errDown },
+		"answer": func(context.Context) error { return retry.Answer(errDown) },
+		"stop":   func(context.Context) error { return errBad },
+		"nil":    func(context.Context) error { return nil },
+	}
+	for name, op := range ops {
+		for _, deadline := range []time.Duration{0, 500 * time.Millisecond, time.Hour} {
+			exit := func(other time.Duration) string {
+				l, gates := guarded(t, "ab")
+				l.policy.MaxAttempts = 1
+				l.target("a").Timeout, l.target("b").Timeout = time.Second, other
+				ctx := t.Context()
+				if deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = l.clock.WithTimeoutCause(ctx, deadline, nil)
+					defer cancel()
+				}
+				_, _ = failover.Do(ctx, l.policy, &l.set, func(ctx context.Context, _ *failover.Target[string]) (int, error) {
+					_ = l.clock.Sleep(ctx, time.Hour)
+					return 0, op(ctx)
+				})
+				x := gates["a"].exits[0]
+				return fmt.Sprint(x.Ending, x.Allowed, x.Took, x.Verdict)
+			}
+			if same, own := exit(time.Second), exit(2*time.Second); own != same {
+				t.Errorf("%s, deadline %v: the guards get %s, want %s", name, deadline, own, same)
+			}
+		}
+	}
+}

@@ -65,7 +65,7 @@ func (r *targets) Leave(_ retry.Pass, x retry.Exit) {
 		n = news{}
 	case x.Verdict.Err != nil && x.Verdict.Class == retry.Unknown: // nobody has judged it: the caller's deadline has passed
 		if n.outcome == health.Failed {
-			n.hung, n.late, n.hint = true, true, 0
+			n.hung, n.late = true, true
 		}
 	case x.Verdict.Err != nil:
 		x.Verdict = r.own

@@ -22,7 +22,7 @@ import (
 //	judge     of its error: what it means to the target, to the run, and where the next attempt is made
 //	Leave     which tells the target and its guards
 //	Delay     which is 0 before a switch, else the backoff
-//	Withdraw  which pays for the retry
+//	Withdraw  which pays for the retry, unless that is the first switch: see purse
 type targets struct {
 	policy retry.Policy // the caller's, and what its zero values mean
 	rules
@@ -70,9 +70,9 @@ type place struct {
 
 // judged is what the error of an attempt has come to.
 type judged struct {
-	found retry.Verdict // what the run gets
-	own   retry.Verdict // what the target's guards get
-	news  news          // and the target
+	own   retry.Verdict // on the error alone, for the target's guards
+	found retry.Verdict // with the target's name, and with what the Set makes of it, for the run
+	news  news          // for the target
 }
 
 var (
@@ -174,12 +174,12 @@ func (r *targets) follow(v retry.Verdict, moves bool) retry.Verdict {
 	others := slices.ContainsFunc(r.places, func(t place) bool { return !t.out })
 	switch {
 	case moves && others:
-		v.Class, v.Undone, v.Refused, v.Hint, v.Now = retry.Unprocessed, true, false, 0, false
+		v.Class, v.Undone, v.Refused, v.Now = retry.Unprocessed, true, false, false // and options knows the hints
 	case moves && r.policy.Ends(v) == retry.ReasonNone:
 		v.End = retry.ReasonPermanent
 	}
-	end := r.policy.Ends(v)
-	if r.atOnce = false; len(r.places) > 1 && !stays(&v) && (end == retry.ReasonNone || end == retry.ReasonRetryAfter && others) {
+	r.atOnce = false
+	if end := r.policy.Ends(v); len(r.places) > 1 && !stays(&v) && (end == retry.ReasonNone || end == retry.ReasonRetryAfter && others) {
 		var room [8]candidate
 		o := r.options(room[:0])
 		r.atOnce, v.Hint = len(o.ask) > 0, o.bound
