@@ -10,7 +10,7 @@ import (
 // section 3.3). It does not look at the day of the week.
 func Date(s string) (time.Time, bool) {
 	weekday, rest, _ := strings.Cut(trim(s), " ")
-	switch {
+	switch rest = strings.TrimLeft(rest, " "); { // a blank may stand for the zero of the day
 	case rest == "":
 		return time.Time{}, false
 	case !strings.HasSuffix(weekday, ","):

@@ -18,7 +18,7 @@ func compare(t *testing.T, s string) {
 		layouts []string
 	}{
 		{func(s string) (time.Time, bool) { return Date("Sun " + s) }, []string{"Jan _2 15:04:05 2006"}},
-		{func(s string) (time.Time, bool) { return Date("Sunday, " + s) }, []string{
+		{func(s string) (time.Time, bool) { return Date("Sunday,  " + s) }, []string{
 			"2 Jan 2006 15:04:05 GMT", "2 Jan 2006 15:04:05 UTC", "2 Jan 2006 15:04:05 -0700",
 			"02-Jan-06 15:04:05 GMT", "02-Jan-06 15:04:05 UTC", "02-Jan-06 15:04:05 -0700"}},
 		{parseTimestamp, []string{time.RFC3339, "2006-01-02T15:04Z07:00",

@@ -70,7 +70,7 @@ func TestWays(t *testing.T) {
 		"2026-03-01T12:00:30Z": 30 * time.Second, "2026-03-01T12:01Z": time.Minute, "2026-03-01T14:01+02:00": time.Minute, "2026-03-01T10:30:30.5-01:30": 30500 * time.Millisecond,
 		"2026-03-01T11:59:59Z": 0, "2026-03-01T11:59Z": 0,
 		"2026-03-01 12:00:30 +0000": 30 * time.Second, "2026-03-01 05:00:30 -0700": 30 * time.Second, "2026-03-01 12:00:30 UTC": 30 * time.Second, "2026-03-01 11:59:59 UTC": 0,
-		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 1 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 12:00:30 UTC": 30 * time.Second,
+		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun,  1 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 1 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 12:00:30 UTC": 30 * time.Second,
 		"Sun, 01 Mar 2026 12:00:30 +0000": 30 * time.Second, "Sun, 1 Mar 2026 14:00:30 +0200": 30 * time.Second, "Sun, 01 Mar 2026 07:00:30 -0500": 30 * time.Second,
 		"Sunday, 01-Mar-26 12:00:30 GMT": 30 * time.Second, "Sun Mar  1 12:00:30 2026": 30 * time.Second, "Sun, 01 Mar 2026 11:59:00 GMT": 0,
 	} {
