@@ -116,9 +116,13 @@ func pointed(t reflect.Type) reflect.Type {
 	return t
 }
 
-// value returns what v points to or contains, the invalid Value for nil.
+// value returns what v points to or contains, the invalid Value for nil. It goes no deeper than a few
+// values: v may hold itself.
 func value(v reflect.Value) reflect.Value {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+	for range 8 {
+		if v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
+			break
+		}
 		v = v.Elem()
 	}
 	return v

@@ -104,3 +104,13 @@ func FuzzUnlisted(f *testing.F) {
 		}
 	})
 }
+
+// A field that holds itself has no value.
+func TestAFieldThatHoldsItself(t *testing.T) {
+	var code any
+	code = &code
+	err := struct{ Code any }{code}
+	if v := value(Field(reflect.ValueOf(err), "Code")); number(v) != 0 || text(v) != "" {
+		t.Errorf("its value is %v", v)
+	}
+}
