@@ -288,6 +288,32 @@ func TestRedirectsPassTheGuardsOfTheirHost(t *testing.T) {
 	}
 }
 
+// funcGuard is a guard that cannot be compared.
+type funcGuard func()
+
+func (f funcGuard) Enter(context.Context, retry.Entry) (retry.Pass, error) { f(); return retry.Pass{}, nil }
+func (funcGuard) Leave(retry.Pass, retry.Exit)                             {}
+
+// A guard that cannot be compared is another one.
+func TestRedirectsPassGuardsThatAreFuncs(t *testing.T) {
+	entered := map[string]int{}
+	rt := &retryhttp.Transport{
+		Guards: func(req *http.Request) []retry.Guard {
+			return []retry.Guard{funcGuard(func() { entered[req.URL.Host]++ })}
+		},
+		Base: tripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Host == "first.example" {
+				return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"http://second.example/"}}, Body: http.NoBody, Request: req}, nil
+			}
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}")), Request: req}, nil
+		}),
+	}
+	_, err := retryhttp.JSON[any](t.Context(), quick, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+	if err != nil || entered["first.example"] != 1 || entered["second.example"] != 1 {
+		t.Errorf("%v, the guards admitted %v", err, entered)
+	}
+}
+
 // Policy.Classify is not for the errors of guards, those of a redirect included.
 func TestClassifyDoesNotGetARefusal(t *testing.T) {
 	full := refusing{errors.New("full")}

@@ -93,7 +93,8 @@ type Transport struct {
 	// read to the end or is closed, or the request's context ends; after a 101 only until the
 	// body is closed. So a place of a limit is taken for as long as the server is at work. A
 	// redirect that [JSON] or [Download] follows also passes those guards of its own request
-	// that have not admitted the attempt, and fails if one has it wait.
+	// that have not admitted the attempt, and fails if one has it wait. A guard that cannot be
+	// compared, such as a func, admits it again: make it a pointer.
 	Guards func(*http.Request) []retry.Guard
 
 	// PaceByHeaders tells each Pace among the guards what the headers of answers say. It
