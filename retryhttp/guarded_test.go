@@ -291,8 +291,11 @@ func TestRedirectsPassTheGuardsOfTheirHost(t *testing.T) {
 // funcGuard is a guard that cannot be compared.
 type funcGuard func()
 
-func (f funcGuard) Enter(context.Context, retry.Entry) (retry.Pass, error) { f(); return retry.Pass{}, nil }
-func (funcGuard) Leave(retry.Pass, retry.Exit)                             {}
+func (f funcGuard) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	f()
+	return retry.Pass{}, nil
+}
+func (funcGuard) Leave(retry.Pass, retry.Exit) {}
 
 // A guard that cannot be compared is another one.
 func TestRedirectsPassGuardsThatAreFuncs(t *testing.T) {

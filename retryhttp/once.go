@@ -37,7 +37,7 @@ func Once[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
 	own := *call.policy // maybe edited
 	own.Guards, own.MaxAttempts = nil, 1
-	call.policy, call.guarding, call.unguarded = &own, nil, true
+	call.policy, call.unguarded = &own, true
 	var v retry.Verdict
 	if resp, ok := any(&value).(**http.Response); ok {
 		*resp, v = call.open(ctx)

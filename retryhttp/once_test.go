@@ -15,7 +15,6 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/failover"
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -325,31 +324,41 @@ func TestOnceRequestContext(t *testing.T) {
 	}
 }
 
-// Once enters no guards of a Transport, for a hedge neither, nor those of an edit, which does not allow retries.
+// Once enters no guards, be they a Transport's, for a hedge, for a redirect, or of an edit.
 func TestOnceHasNoGuards(t *testing.T) {
 	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
-		if n == 1 {
+		switch n {
+		case 1:
+			http.Redirect(w, r, "/there", http.StatusFound)
+		case 2:
 			<-r.Context().Done() // the second copy wins
 		}
 		_, _ = io.WriteString(w, "{}")
 	})
+	guards := []retry.Guard{funcGuard(func() { t.Error("a guard is asked") })}
 	c := &http.Client{Transport: &retryhttp.Transport{
 		Base:   s.base,
-		Guards: func(*http.Request) []retry.Guard { return []retry.Guard{new(limit.Limit)} },
+		Guards: func(*http.Request) []retry.Guard { return guards },
 		Hedge:  func(string) *hedge.Hedge { return &hedge.Hedge{Delay: time.Millisecond} },
 	}}
 	if _, err := retryhttp.Once[struct{}](t.Context(), retry.Policy{}, c, request(t, "GET", s.URL, nil)); err != nil {
 		t.Error(err)
 	}
-	ctx := retryhttp.WithPolicy(t.Context(), func(p retry.Policy) retry.Policy {
-		p.MaxAttempts, p.Guards = 5, []retry.Guard{new(limit.Limit)}
-		return p
-	})
+	ctx := retryhttp.WithPolicy(t.Context(), func(p retry.Policy) retry.Policy { p.Guards = guards; return p })
 	resp, err := retryhttp.Once[*http.Response](ctx, retry.Policy{}, c, request(t, "GET", s.URL, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
+}
+
+// No retry follows, whatever an edit says, so no body has to be kept for one.
+func TestOnceKeepsNoBody(t *testing.T) {
+	ctx := retryhttp.WithPolicy(retryhttp.Idempotent(t.Context(), true), func(p retry.Policy) retry.Policy { p.MaxAttempts = 5; return p })
+	req := request(t, "POST", serveStatus(t, 503), io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<17))))
+	if _, err := retryhttp.Once[string](ctx, retry.Policy{}, nil, req); err == nil || errors.Is(err, retryhttp.ErrNotReplayable) {
+		t.Error(err)
+	}
 }
 
 // The marks of an error of Check count in any run.
