@@ -104,22 +104,20 @@ func (c *call) guardBody(run *retry.Attempts, resp *http.Response) {
 	if g.held.leave == nil {
 		g.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
 	}
-	resp.Body = c.bound(resp, g.held, c.ctx)
+	c.bindGuards(resp, g.held, c.ctx)
 	g.held = held{}
 }
 
-// bound returns the body of resp for those that have admitted it.
-func (c *call) bound(resp *http.Response, h held, ctx context.Context) io.ReadCloser {
+// bindGuards has the body of resp end the attempt for those that have admitted it.
+func (c *call) bindGuards(resp *http.Response, h held, ctx context.Context) {
 	b := &guardedBody{ReadCloser: resp.Body, call: c, ctx: ctx, held: h}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
-			return &boundConn{copyBody{conn, b.end}, conn}
-		}
+	if conn := bindConn(resp); conn != nil {
+		conn.end = b.end
+		return
 	}
-	if ctx.Done() != nil {
+	if resp.Body = b; ctx.Done() != nil {
 		b.unwatch = context.AfterFunc(ctx, b.cut)
 	}
-	return b
 }
 
 // guardedBody is a body that ends its attempt for the guards.
@@ -229,7 +227,7 @@ func (c *call) hop(t *Transport, req *http.Request, expires time.Time) (resp *ht
 		x.Ending, x.Verdict = retry.Returned, c.judge(err, retry.Unknown)
 	}
 	if goesOn = resp != nil && goesOnAfter(resp); goesOn {
-		resp.Body = c.bound(resp, held{leave, x}, ctx)
+		c.bindGuards(resp, held{leave, x}, ctx)
 	}
 	return resp, err
 }

@@ -3,7 +3,6 @@ package retryhttp
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -94,33 +93,26 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 //
 // Once its headers have arrived, the copy's context lasts as long as its body, since the caller may
 // read the body of a failure too.
-func (r *race) attempt(ctx context.Context) (*http.Response, error) {
-	sent, cancel, detach := lasting(r.req.Context(), ctx)
-	var resp *http.Response
-	lasts := false // the context does, until the body is closed
+func (r *race) attempt(ctx context.Context) (resp *http.Response, err error) {
+	limit := outlive(ctx, r.req.Context())
+	var got *http.Response
 	defer func() {
-		detach()
-		if lasts {
-			return
+		if resp == nil { // a func of the policy has panicked, or there is nothing to close
+			limit.end()
+			closeBody(got)
 		}
-		cancel(nil)
-		closeBody(resp) // a func of the policy has panicked, or there is nothing to close
 	}()
-	resp, err := r.toBase(r.via, r.copy(sent))
-	if err != nil || resp == nil {
+	if got, err = r.toBase(r.via, r.copy(limit)); err != nil || got == nil {
 		return nil, err
 	}
-	body := goesOnAfter(resp)
-	if body {
-		resp.Body = &copyBody{resp.Body, cancel}
-	}
-	v := r.objection(resp)
-	lasts = body
+	limit.timer.Stop()
+	limit.bind(got)
+	v := r.objection(got)
 	if v.Err == nil {
-		return resp, nil
+		return got, nil
 	}
-	r.keep(resp, v.Refused)
-	return resp, &attemptError{v}
+	r.keep(got, v.Refused)
+	return got, &attemptError{v}
 }
 
 // classify is Policy.Classify for the copies: it knows what a status means.
@@ -165,13 +157,6 @@ func closeBody(resp *http.Response) {
 	}
 }
 
-// lasting returns the context of a request with the values of an attempt's, which ends with the attempt
-// until detach is called.
-func lasting(request, attempt context.Context) (ctx context.Context, cancel context.CancelCauseFunc, detach func() bool) {
-	ctx, cancel = context.WithCancelCause(carried{request, attempt})
-	return ctx, cancel, context.AfterFunc(attempt, func() { cancel(context.Cause(attempt)) })
-}
-
 // carried is the context of a request with the values of an attempt's, so that
 // [hedge.Number] works in Base.
 type carried struct {
@@ -185,15 +170,4 @@ func (c carried) Value(key any) any {
 		return v
 	}
 	return c.Context.Value(key)
-}
-
-// copyBody is the body of a copy's response. The copy's context lasts until it is closed.
-type copyBody struct {
-	io.ReadCloser
-	cancel context.CancelCauseFunc
-}
-
-func (b *copyBody) Close() error {
-	defer b.cancel(nil)
-	return b.ReadCloser.Close()
 }

@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/goretry/retry"
 )
@@ -32,12 +33,9 @@ import (
 // or req is nil.
 func Once[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (value T, err error) {
 	demand(ctx, req)
-	p = retry.Policy{Classify: p.Classify, Clock: p.Clock, NonIdempotent: p.NonIdempotent}
 	call := newClientCall(c, p, req)
-	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
-	own := *call.policy // maybe edited
-	own.Guards, own.MaxAttempts = nil, 1
-	call.policy, call.unguarded = &own, true
+	s := settingsOf(ctx).or(settingsOf(req.Context())).with(ctx, func(s *settings) { s.edits = append(slices.Clip(s.edits), alone) })
+	call.plan(settingsOf(s))
 	var v retry.Verdict
 	if resp, ok := any(&value).(**http.Response); ok {
 		*resp, v = call.open(ctx)
@@ -64,6 +62,11 @@ func Once[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.
 		return value, retry.Undone(err)
 	}
 	return value, err
+}
+
+// alone returns the policy of an attempt that is a run's of somebody else.
+func alone(p retry.Policy) retry.Policy {
+	return retry.Policy{Classify: p.Classify, Clock: p.Clock, NonIdempotent: p.NonIdempotent, MaxAttempts: 1}
 }
 
 // attemptError is the error of an attempt or of a copy, with what is known about it.

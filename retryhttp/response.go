@@ -150,15 +150,12 @@ func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, e
 
 // bind ends the context with the body.
 func (l *headerLimit) bind(resp *http.Response) {
-	switch l.body = resp.Body; {
+	l.body = resp.Body
+	switch conn := bindConn(resp); {
+	case conn != nil:
+		conn.end = l.cancel
 	case l.body == nil, l.body == http.NoBody:
 		l.cancel(nil)
-	case resp.StatusCode == http.StatusSwitchingProtocols:
-		if conn, ok := l.body.(io.ReadWriteCloser); ok {
-			resp.Body = &boundConn{copyBody{conn, l.cancel}, conn}
-			return
-		}
-		fallthrough
 	default:
 		resp.Body = (*boundBody)(l)
 	}
@@ -187,16 +184,32 @@ func (b *boundBody) Close() error {
 	return err
 }
 
-// boundConn is the connection of a 101. It ends its attempt's context when it is
-// closed, not at the end of reading, since there may still be something to write.
+// boundConn is the connection of a 101. It ends its attempt when it is closed, not at
+// the end of reading, since there may still be something to write.
 type boundConn struct {
-	copyBody
-	io.Writer // the connection too
+	io.ReadWriteCloser
+	end context.CancelCauseFunc
+}
+
+// bindConn binds the connection of a 101. It returns nil if resp has none.
+func bindConn(resp *http.Response) *boundConn {
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if !ok || resp.StatusCode != http.StatusSwitchingProtocols {
+		return nil
+	}
+	bound := &boundConn{ReadWriteCloser: conn}
+	resp.Body = bound
+	return bound
+}
+
+func (c *boundConn) Close() error {
+	defer c.end(nil)
+	return c.ReadWriteCloser.Close()
 }
 
 // CloseWrite calls that of net/http's connection, if it has one.
 func (c *boundConn) CloseWrite() error {
-	if conn, ok := c.Writer.(interface{ CloseWrite() error }); ok {
+	if conn, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()
 	}
 	return fmt.Errorf("CloseWrite: %w", errors.ErrUnsupported)
