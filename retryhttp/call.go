@@ -131,9 +131,6 @@ func (c *call) settle(run *retry.Attempts, v *retry.Verdict) {
 // a client's redirects, in the caller's context.
 func (c *call) label(resp *http.Response, err error) {
 	req, ctx := resp.Request, c.ctx
-	if c.lasts != nil {
-		ctx = c.lasts
-	}
 	if req == c.sent && !c.own && c.key == "" { // it differs from the caller's by its context and body only
 		if err == nil && c.attempts > 1 && !hasBody(req) && same(req.Context(), ctx) {
 			return
@@ -248,11 +245,8 @@ func (c *call) send(ctx context.Context, v *retry.Verdict) *http.Response {
 	if c.prove {
 		ctx = c.watch(ctx)
 	}
-	var expires time.Time
-	switch {
-	case c.lasts != nil:
-		expires, _ = ctx.Deadline()
-	case c.timeout > 0 && (c.client || c.TimeoutHeader != ""): // a Transport below the client may have one
+	expires, _ := ctx.Deadline()                              // Once's, which its request does not have
+	if c.timeout > 0 && (c.client || c.TimeoutHeader != "") { // a Transport below the client may have one
 		expires = c.now().Add(c.timeout)
 	}
 	if c.client {
@@ -282,9 +276,7 @@ func (c *call) inTime(ctx context.Context, expires time.Time) (resp *http.Respon
 	case c.timeout > 0:
 		limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
 	default:
-		resp, objection, err = c.exchange(ctx, expires)
-		c.resp = resp
-		return resp, objection, err
+		return c.exchange(ctx, expires)
 	}
 	returned := false
 	defer func() {
@@ -320,11 +312,10 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 	if resp.Request == nil {
 		resp.Request = req
 	}
-	c.sent = req
+	c.sent, c.resp = req, resp // to be closed if Check panics
 	if c.Check == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, nil, nil
 	}
-	c.resp = resp // to be closed if Check panics
 	return resp, c.Check(resp), nil
 }
 

@@ -89,6 +89,7 @@ func (c *call) open(ctx context.Context) (resp *http.Response, v retry.Verdict) 
 		c.discardResponse(got, status)
 		return nil, v
 	}
+	c.ctx = c.lasts
 	c.label(got, nil)
 	return got, v
 }
