@@ -76,27 +76,39 @@ func meet(t reflect.Type, number uintptr) Kind {
 			k = Wrapped
 		}
 	}
-	if k == Other {
+	if k == Other || k <= DNS && !k.learn(t.Elem()) {
 		others[place(number)].Store(number)
-		return k
-	}
-	for of, i := t.Elem(), 0; k <= DNS && i < of.NumField(); i++ {
-		f, at := of.Field(i), &fields[k]
-		switch f.Name {
-		case "Op":
-			at.op.Store(f.Offset)
-		case "Err":
-			at.inner.Store(f.Offset)
-		case "IsNotFound":
-			at.conditions[NotFound].Store(f.Offset)
-		case "IsTimeout":
-			at.conditions[Timeout].Store(f.Offset)
-		case "IsTemporary":
-			at.conditions[Temporary].Store(f.Offset)
-		}
+		return Other
 	}
 	types[k].Store(number)
 	return k
+}
+
+// learn notes where the fields of a kind are, and reports whether t has all of them.
+func (k Kind) learn(t reflect.Type) bool {
+	at, known := &fields[k], 0
+	for i := range t.NumField() {
+		f := t.Field(i)
+		offset, kind := &at.op, reflect.String
+		switch f.Name {
+		case "Op":
+		case "Err":
+			offset, kind = &at.inner, reflect.Interface
+		case "IsNotFound":
+			offset, kind = &at.conditions[NotFound], reflect.Bool
+		case "IsTimeout":
+			offset, kind = &at.conditions[Timeout], reflect.Bool
+		case "IsTemporary":
+			offset, kind = &at.conditions[Temporary], reflect.Bool
+		default:
+			continue
+		}
+		if f.Type.Kind() == kind { // Err of DNS is a text
+			offset.Store(f.Offset)
+			known++
+		}
+	}
+	return known == [...]int{URL: 2, Op: 2, DNS: 3}[k]
 }
 
 // Inner returns the error in one of kind [URL] or [Op]: nil if it has none, or is a nil pointer.
