@@ -13,8 +13,9 @@ import (
 	"github.com/goretry/retry/internal/ending"
 )
 
-// held is what the guards have admitted the latest attempt of a call with, once the call has
-// taken it from the run. They get exit then, and the run tells them nothing.
+// held is what the guards have admitted an attempt with, once it was taken from the run, which tells
+// them nothing then. It goes on from the call to the copies of a race (take), from there to the call
+// again (Keep), and to the body that the caller gets (bindGuards). Who has it last gives them exit.
 type held struct {
 	leave func(retry.Exit) // nil: the run has it, or they have got exit
 	exit  retry.Exit
@@ -45,6 +46,13 @@ func (c *call) take() func(retry.Exit) {
 	return c.guarding.run.Hold()
 }
 
+// hold takes it from the run, unless a race has.
+func (g *guarding) hold(run *retry.Attempts) {
+	if g.held.leave == nil {
+		g.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
+	}
+}
+
 // holds reports whether the call has taken what the guards have admitted the latest attempt with.
 func (c *call) holds() bool { return c.guarding != nil && c.guarding.held.leave != nil }
 
@@ -61,17 +69,11 @@ func (c *call) tell() {
 // yet whether a retry follows, or whether the caller gets the response and reads its body. For
 // other attempts it tells the guards what v says, if a race has taken the passes.
 func (c *call) holdFailure(run *retry.Attempts, v *retry.Verdict) {
-	g := c.guarding
-	if g == nil || v.Err == nil && g.held.leave == nil {
+	g, goesOn := c.guarding, v.Err != nil && c.resp != nil && goesOnAfter(c.resp)
+	if g == nil || g.held.leave == nil && !goesOn {
 		return
 	}
-	goesOn := v.Err != nil && c.resp != nil && goesOnAfter(c.resp)
-	if g.held.leave == nil {
-		if !goesOn {
-			return
-		}
-		g.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
-	}
+	g.hold(run)
 	if x := &g.held.exit; v.Err != nil && x.Verdict.Err == nil { // else a race knows what its copy has come to
 		x.Verdict = *v
 		if how := ending.Of(c.ctx); c.late {
@@ -101,9 +103,7 @@ func (c *call) guardBody(run *retry.Attempts, resp *http.Response) {
 	if g == nil || !goesOnAfter(resp) {
 		return
 	}
-	if g.held.leave == nil {
-		g.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
-	}
+	g.hold(run)
 	c.bindGuards(resp, g.held, c.ctx)
 	g.held = held{}
 }

@@ -18,15 +18,12 @@ func (c *call) dispatch(t *Transport, req *http.Request, expires time.Time) (*ht
 	if t.Prepare != nil {
 		c.handed.Store(true)
 	}
-	if t.Hedge == nil || c.prove || !raceable(req) {
-		return c.toBase(t, req)
+	if t.Hedge != nil && !c.prove && raceable(req) {
+		if h := t.Hedge(host(req.URL)); h != nil {
+			return (&race{call: c, via: t, req: req, expires: expires}).run(h)
+		}
 	}
-	h := t.Hedge(host(req.URL))
-	if h == nil {
-		return c.toBase(t, req)
-	}
-	r := &race{call: c, via: t, req: req, expires: expires}
-	return r.run(h)
+	return c.toBase(t, req)
 }
 
 // toBase sends req through t's Base. A client's call looks at the connections itself, since
@@ -73,8 +70,9 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	}()
 	p := *r.policy
 	p.Classify = r.classify
-	v := hedge.Value[*http.Response]{Discard: r.discard, Take: r.take, Keep: func(leave func(retry.Exit), x retry.Exit) { r.guarding.held = held{leave, x} }}
-	got, err := hedge.Race(r.req.Context(), p, h, r.attempt, v)
+	keep := func(leave func(retry.Exit), x retry.Exit) { r.guarding.held = held{leave, x} }
+	value := hedge.Value[*http.Response]{Discard: r.discard, Take: r.take, Keep: keep}
+	got, err := hedge.Race(r.req.Context(), p, h, r.attempt, value)
 	if v := p.Judge(err); err != nil && r.last != nil && (got != nil || v.Class != retry.Permanent || v.Refused) {
 		r.discard(got)
 		got = r.last

@@ -84,10 +84,9 @@ type Transport struct {
 
 	// Guards returns guards of a request, such as the [pace.Pace] of a key and a model, or
 	// the limit of a host. They go before Policy.Guards: a Pace that is to go before such a limit
-	// has to be among them. It must return the same guards for
-	// all requests that count together, so keep the slices too, since it is called for each
-	// request. Nil, or none from it, means Policy.Guards. It must not change the request, nor
-	// read its body.
+	// has to be among them. It must return the same guards for all requests that count together,
+	// so keep the slices too, since it is called for each request. Nil, or none from it, means
+	// Policy.Guards. It must not change the request, nor read its body.
 	//
 	// An attempt whose response the caller gets is held by its guards until the body has been
 	// read to the end or is closed, or the request's context ends; after a 101 only until the
@@ -212,8 +211,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy, c.hasSettings = &c.Policy, s != nil
-	counts := hasBody(c.req) && len(c.Policy.Guards) > 0 // refusals: see guardHook
-	if c.Name != nil || c.Budget != nil || c.Guards != nil || counts || s != nil || c.Policy.Hooks.Wait != nil {
+	if c.Name != nil || c.Budget != nil || c.Guards != nil || hasBody(c.req) && len(c.Policy.Guards) > 0 || s != nil || c.Policy.Hooks.Wait != nil {
 		p := c.Policy
 		c.adapt(&p, s)
 		if hasBody(c.req) && len(p.Guards) > 0 {
