@@ -118,7 +118,7 @@ func (r *targets) choose(ctx context.Context, e retry.Entry) (retry.Pass, error)
 		}
 		pass, err := r.askAt(ctx, e, c)
 		switch {
-		case err == errBusy, err == nil && (!pass.Again || len(r.places) == 1):
+		case err == errBusy, err == nil && (!pass.Again || len(r.places) == 1): // hooks see the wait of an only one's guard
 			return pass, err
 		case err == nil:
 			if in := waitOf(pass); in < turn {

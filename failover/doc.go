@@ -26,7 +26,7 @@
 //     others away for as long as the rest was.
 //   - If no target is free, rests are ignored that no server has asked all for: the target that failed
 //     longest ago is tried, those that timed out last. So no outage is made by this package. A
-//     run whose round has nothing else left does so too, once in each rest.
+//     run that has tried all free targets of its round does so too, of all runs one in each rest.
 //   - If all targets have to be left alone, the run waits for the first, and comes
 //     back within as long again, by chance. If that is too late, or the server has wished for more than
 //     MaxRetryAfter, the run ends at once with [retry.ErrPaced], whose RetryAfter says when it is asked.

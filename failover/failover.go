@@ -26,7 +26,8 @@ type Target[V any] struct {
 
 	// Timeout is the deadline of each attempt at this target, in place of Policy.AttemptTimeout.
 	// Zero or less means Policy.AttemptTimeout. If that is zero too, a target that hangs takes all
-	// the time that callers have, three times until it rests.
+	// the time that callers have, three times until it rests. If targets differ in this,
+	// Policy.Guards are told the longest, and of a shorter one that it has returned a TimedOut error.
 	Timeout time.Duration
 
 	state state
@@ -34,8 +35,9 @@ type Target[V any] struct {
 
 // Hold has all runs leave the target alone for d, as if its server had asked for that: for a
 // maintenance, or because a health check says so. A longer rest stays. Zero or less ends all
-// rests: runs that wait for the end of one still do, and others use the target again. Time is that of the policy with which the target was used last, and
-// before that the system's.
+// rests: runs that wait for the end of one still do, and others use the target again.
+//
+// Time is that of the policy with which the target was used last, and before that the system's.
 func (t *Target[V]) Hold(d time.Duration) { t.state.hold(d) }
 
 // Resting returns how much longer the target rests, or its server has asked to be left alone. 0: it does
@@ -70,8 +72,8 @@ type Set[V any] struct {
 }
 
 // Do calls op as [retry.Do] does, each time with the target that is next, and returns the last value of
-// op. The error of an attempt begins with the name of its target. Without a target Do returns an error. It panics if
-// ctx, s or op is nil.
+// op. The error of an attempt begins with the name of its target. Without a target Do returns an error.
+// It panics if ctx, s or op is nil.
 func Do[V, T any](ctx context.Context, p retry.Policy, s *Set[V], op func(context.Context, *Target[V]) (T, error)) (value T, err error) {
 	if s == nil || op == nil {
 		panic("failover: nil Set or op")

@@ -55,7 +55,8 @@ func (b *purse) End(o retry.Outcome) {
 	b.policy.Budget.End(o)
 }
 
-// Price is that of the caller's budget. One that does not say it has enough for nothing.
+// Price is that of the caller's budget, and is asked for after a refusal, when there is no gift. One that does not
+// say it has enough for nothing.
 func (b *purse) Price(w retry.Withdrawal) (price, left float64) {
 	if p, ok := b.policy.Budget.(interface {
 		Price(retry.Withdrawal) (float64, float64)

@@ -23,7 +23,7 @@ type state struct {
 	hung     bool      // which was a timeout
 	answered uint64    // the attempts up to this one had started when the target answered last
 
-	clock  clockx.Clock // of the latest run, as are the next two
+	clock  clockx.Clock // of the latest run, as are the next two; nil before the first
 	rest   retry.Backoff
 	random func() float64
 }
