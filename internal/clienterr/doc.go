@@ -11,6 +11,8 @@
 // It looks at single errors. Package retry walks their trees, and decides which rule
 // goes first.
 //
+// Much of this is tested with real errors: in package retry, and in clienttest.
+//
 // Of returns how to read the errors of a type, which resolve has found out once, from the rules
 // for it, its methods, and its fields. Read reads one error so.
 package clienterr

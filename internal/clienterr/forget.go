@@ -12,7 +12,7 @@ func Forget(vendor string) (restore func()) {
 	for line := range strings.Lines(all) {
 		of := false
 		for _, rule := range strings.Split(line, "\t")[2:] {
-			of = of || kind(rule[0]-'a') != always && tables[rule[1]-'!'] == t
+			of = of || parseRule(rule).table == t
 		}
 		if !of {
 			ruleLines += line

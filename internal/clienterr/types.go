@@ -61,16 +61,21 @@ func rulesFor(pkg, name string) (found []rule) {
 		for line != "" {
 			var r string
 			r, line, _ = strings.Cut(line, "\t")
-			to := rule{kind: kind(r[0] - 'a'), path: r[2:]}
-			if n := r[1] - '!'; to.kind == always {
-				to.facts = Facts(n)
-			} else {
-				to.table = tables[n]
-			}
-			found = append(found, to)
+			found = append(found, parseRule(r))
 		}
 	}
 	return found
+}
+
+// parseRule reads a rule of ruleLines.
+func parseRule(r string) rule {
+	to := rule{kind: kind(r[0] - 'a'), path: r[2:]}
+	if n := r[1] - '!'; to.kind == always {
+		to.facts = Facts(n)
+	} else {
+		to.table = tables[n]
+	}
+	return to
 }
 
 // oneOf reports whether word is one of several words with blanks between them.
