@@ -99,7 +99,7 @@ func (s shedding) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) 
 
 var bounded = retry.Policy{
 	Name:   "render",
-	Guards: []retry.Guard{shedding{&limit.Limit{Max: 20}}}, // or &limit.Limit{Max: 20}, which sheds nothing
+	Guards: []retry.Guard{shedding{&limit.Limit{Max: 20}}}, // or &limit.Limit{Max: 20}, to try three times
 }
 
 // Fallback.
@@ -140,9 +140,9 @@ func lookUp(ctx context.Context, find func(context.Context) (string, error)) (st
 // Timeout.
 
 func report(ctx context.Context, op func(context.Context) (string, error)) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // for all attempts and waits
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	policy := retry.Policy{Name: "report", AttemptTimeout: 2 * time.Second} // for each attempt
+	policy := retry.Policy{Name: "report", AttemptTimeout: 2 * time.Second}
 	return retry.Do(ctx, policy, op)
 }
 
@@ -163,7 +163,7 @@ func wait(ctx context.Context, get func(context.Context) (Order, error)) (Order,
 func save(ctx context.Context, rows []Row, put func(context.Context, []Row) map[int]error) error {
 	policy := retry.Policy{Name: "put-rows", MaxAttempts: 5}
 	return retrybatch.Run(ctx, policy, rows, func(ctx context.Context, rows []Row) error {
-		return retrybatch.Partial(put(ctx, rows)) // by the index of each row that has failed
+		return retrybatch.Partial(put(ctx, rows)) // by the position in this call's rows
 	})
 }
 
@@ -239,7 +239,6 @@ func fromText(text string) (retry.Policy, error) {
 // Graceful shutdown.
 
 func work(ctx context.Context, connect func(context.Context) error) error {
-	// signal.NotifyContext made ctx. Supervise ends with it, also in a wait.
 	err := retry.Supervise(ctx, retry.Policy{Name: "consume"}, time.Minute, connect)
 	if ctx.Err() != nil {
 		return nil // the program was asked to end
@@ -256,7 +255,7 @@ var model = &http.Client{Transport: &retryhttp.Transport{Check: retryhttp.BodyHi
 }}}
 
 func complete(ctx context.Context, url, prompt string) (*http.Response, error) {
-	ctx = retryhttp.Idempotent(ctx, true) // one that runs twice costs twice, and does nothing else
+	ctx = retryhttp.Idempotent(ctx, true) // to run twice only costs twice
 	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(prompt))
 	if err != nil {
 		return nil, err
