@@ -75,7 +75,7 @@ func (closedGuard) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 }
 func (closedGuard) Leave(retry.Pass, retry.Exit) {}
 
-// endings are the rows of the table in docs/grpc.md.
+// endings are what makes a run end as one of endingRows says.
 var endings = map[string]ending{
 	"a reply at once":               {},
 	"a reply to the second attempt": {handler: failing(1, fail(codes.Unavailable))},
@@ -124,13 +124,33 @@ func canceledFrom(ctx context.Context) context.Context {
 	return ctx
 }
 
-// The table of docs/grpc.md says what the options of a call get, for each way in which a run ends.
+// endingRows are the ways in which a run ends, with the number of its attempts, the attempt whose header,
+// trailer and peer the caller gets, and the code that OnFinish gets.
+var endingRows = [][4]string{
+	{"a reply at once", "1", "attempt 1", "OK"},
+	{"a reply to the second attempt", "2", "attempt 2", "OK"},
+	{"an answer", "1", "attempt 1", "NOT_FOUND"},
+	{"an answer to the second attempt", "2", "attempt 2", "NOT_FOUND"},
+	{"`MaxAttempts`", "2", "attempt 2", "UNAVAILABLE"},
+	{"a server that says no", "1", "attempt 1", "UNAVAILABLE"},
+	{"a wait that is too long", "1", "attempt 1", "UNAVAILABLE"},
+	{"a second attempt that does not reach a server", "2", "nothing", "UNAVAILABLE"},
+	{"an `AttemptTimeout`", "1", "attempt 1", "DEADLINE_EXCEEDED"},
+	{"a cancel in a wait", "1", "attempt 1", "CANCELLED"},
+	{"a `Close` in a wait", "1", "attempt 1", "CANCELLED"},
+	{"a context that has ended", "0", "nothing", "CANCELLED"},
+	{"a guard, at first", "0", "nothing", "RESOURCE_EXHAUSTED"},
+	{"credentials that fail once", "2", "attempt 2", "OK"},
+	{"a hedge that is faster", "1", "the hedge", "OK"},
+	{"a `Classify` that panics", "1", "attempt 1", "INTERNAL"},
+}
+
+// The options of a call get what the last attempt got, in whichever way the run ends.
 func TestCallOptionsInEachEnding(t *testing.T) {
-	rows := tableOf(t, "| the run ends by |")
-	if len(rows) != len(endings) {
-		t.Errorf("the page has %d rows, want %d", len(rows), len(endings))
+	if len(endingRows) != len(endings) {
+		t.Errorf("%d rows, want %d", len(endingRows), len(endings))
 	}
-	for _, row := range rows {
+	for _, row := range endingRows {
 		e, ok := endings[row[0]]
 		if !ok {
 			t.Errorf("no call is like the row %q", row[0])
@@ -237,43 +257,21 @@ func checkEnding(t *testing.T, e ending, kind, attempts, from, gets string, call
 		return
 	}
 	if strconv.Itoa(made) != attempts {
-		t.Errorf("%d attempts, the page says %s", made, attempts)
+		t.Errorf("%d attempts, want %s", made, attempts)
 	}
 	if name := code.Code(got).String(); name != gets {
-		t.Errorf("OnFinish gets %s, the page says %s", name, gets)
+		t.Errorf("OnFinish gets %s, want %s", name, gets)
 	}
 	want := map[string]string{"attempt 1": "1", "attempt 2": "2", "the hedge": "2"}[from]
 	if e.creds != nil {
 		want = "1" // the server has seen only one
 	}
 	if h, tr := strings.Join(header["attempt"], " "), strings.Join(trailer["attempt"], " "); (h != want || tr != want) && !e.panics && gets != "DEADLINE_EXCEEDED" {
-		t.Errorf("the header is of attempt %q, the trailer of %q, the page says %s", h, tr, from)
+		t.Errorf("the header is of attempt %q, the trailer of %q, want %s", h, tr, from)
 	}
 	if (at.Addr != nil) != (from != "nothing") && !e.panics {
-		t.Errorf("the peer is %v, the page says %s", at.Addr, from)
+		t.Errorf("the peer is %v, want that of %s", at.Addr, from)
 	}
-}
-
-// tableOf returns the cells of the table of docs/grpc.md that begins so.
-func tableOf(t *testing.T, begins string) (rows [][]string) {
-	t.Helper()
-	page, err := os.ReadFile("../docs/grpc.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, ok := strings.Cut(string(page), begins)
-	table, _, _ = strings.Cut(table, "\n\n")
-	if !ok {
-		t.Fatalf("the page has no table that begins with %q", begins)
-	}
-	for _, line := range strings.Split(table, "\n")[2:] {
-		cells := strings.Split(strings.Trim(line, "| "), " | ")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		rows = append(rows, cells)
-	}
-	return rows
 }
 
 // Each attempt gets the caller's options, and grpc has none of which the page says nothing.

@@ -257,3 +257,25 @@ func rulesOf(t *testing.T) (rules [][]string) {
 	}
 	return rules
 }
+
+// tableOf returns the cells of the table of docs/grpc.md that begins so.
+func tableOf(t *testing.T, begins string) (rows [][]string) {
+	t.Helper()
+	page, err := os.ReadFile("../docs/grpc.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(page), begins)
+	table, _, _ = strings.Cut(table, "\n\n")
+	if !ok {
+		t.Fatalf("the page has no table that begins with %q", begins)
+	}
+	for _, line := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
