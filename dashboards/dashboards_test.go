@@ -93,8 +93,8 @@ func TestDashboardQueries(t *testing.T) {
 			t.Errorf("variable %s: no label %s in %s", v.Name, m[2], m[1])
 		}
 	}
-	if variables != 3 || len(d.Panels) != 16 {
-		t.Errorf("%d variables and %d panels, want 3 and 16", variables, len(d.Panels))
+	if variables != 3 || len(d.Panels) != 20 {
+		t.Errorf("%d variables and %d panels, want 3 and 20", variables, len(d.Panels))
 	}
 	for _, p := range d.Panels {
 		if len(p.Targets) == 0 || p.Description == "" {
