@@ -60,10 +60,10 @@ var failures = map[string]func(context.Context, retry.Policy) got{
 	"a body that is not a T|`JSON`": func(ctx context.Context, p retry.Policy) got {
 		return decoded(ctx, p, answering(200, "<html>"))
 	},
-	"a server that refuses|`Transport`": func(ctx context.Context, p retry.Policy) got {
+	"a status that would be retried|`Transport`": func(ctx context.Context, p retry.Policy) got {
 		return send(ctx, &retryhttp.Transport{Policy: p, Base: answering(503, "", "X-Should-Retry", "false")})
 	},
-	"a server that refuses|`JSON`, `retrygrpc`": func(ctx context.Context, p retry.Policy) got {
+	"a status or code that would be retried|`JSON`, `retrygrpc`": func(ctx context.Context, p retry.Policy) got {
 		if ctx.Value(secondWay{}) != nil {
 			return check(ctx, p, status.Error(codes.Unavailable, "overloaded"), "grpc-retry-pushback-ms", "-1")
 		}

@@ -227,7 +227,7 @@ func TestTermsHaveTheDefaults(t *testing.T) {
 		fmt.Sprintf("| `Policy.MaxAttempts` | %d; with `MaxElapsed`, one per millisecond of it |", retry.Policy{}.AttemptLimit()),
 		fmt.Sprintf("from %v to at most %v, doubling, full jitter", longest.Delay(retry.Step{Retry: 1}), longest.Delay(retry.Step{Retry: 99})),
 		fmt.Sprintf("| `Policy.MaxRetryAfter` | %v |", 5*time.Minute),
-		map[bool]string{true: "| `limit.Limit`, `limit.Adaptive` | limits nothing; until there is an overload |"}[new(limit.Limit).Places() == math.MaxInt && new(limit.Adaptive).Places() == math.MaxInt],
+		map[bool]string{true: "| `limit.Limit` | no limit |\n| `limit.Adaptive` | no limit until there is an overload |"}[new(limit.Limit).Places() == math.MaxInt && new(limit.Adaptive).Places() == math.MaxInt],
 		map[bool]string{true: "| `EarnedBudget` | 9 tokens; a retry costs 2, after a timeout 10 |"}[retries == 4 && !timedOut],
 	} {
 		if row == "" || !strings.Contains(string(page), row) {
