@@ -17,9 +17,9 @@ var transfers = retry.Policy{
 	Name:           "transfer",
 	MaxAttempts:    retry.Unlimited, // each attempt may lose to another transaction
 	MaxElapsed:     5 * time.Second,
-	AttemptTimeout: time.Second, // longer than any transaction; a silent server would hold it for ever
+	AttemptTimeout: time.Second, // longer than any transaction; for a silent server see below
 	Backoff:        retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
-	Budget:         &retry.EarnedBudget{}, // limits retries while the database is down; conflicts cost nothing
+	Budget:         &retry.EarnedBudget{}, // limits retries while the database is down; deadlocks and serialization failures cost nothing
 }
 
 // The first COMMIT meets a serialization failure, and the transaction runs again.
