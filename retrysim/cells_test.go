@@ -60,7 +60,7 @@ func lost(t *testing.T, flags, row string, none, with float64) {
 	}
 }
 
-// What docs/faq.md says of runs that are the only ones of their processes.
+// Runs that are the only ones of their processes, as those of docs/faq.md.
 func TestRunsThatAreAloneInTheirProcess(t *testing.T) {
 	notUnderRace(t)
 	long(t)

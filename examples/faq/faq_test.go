@@ -34,7 +34,7 @@ func change(line string) error {
 	p := retryconf.Policy{Policy: *current.Load()} // with its guards, hooks and Classify
 	err := p.UnmarshalText([]byte(line))
 	if err == nil {
-		current.Store(&p.Policy) // with the same name and budget=earned it has the same budget
+		current.Store(&p.Policy) // budget=earned is one that policies of this name share
 	}
 	return err
 }
@@ -153,7 +153,7 @@ func TestLogOfRetries(t *testing.T) {
 	log := log.New(&out, "", 0)
 	hooks := retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) {
 		switch {
-		case a.Err == nil || a.Answered:
+		case a.Err == nil || a.Answered || errors.Is(a.Err, retry.ErrRejected):
 		case a.Reason == retry.ReasonNone:
 			log.Printf("%s: %v; retrying in %v", a.Name, a.Err, a.Delay)
 		default:
@@ -163,6 +163,7 @@ func TestLogOfRetries(t *testing.T) {
 	p := retry.Policy{Name: "load", MaxAttempts: 2, Backoff: retry.Constant(0), Hooks: hooks}
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.Answer(errDown) })
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.ErrRejected })
 	if want := "load: down; retrying in 0s\nload: down; giving up: max_attempts\n"; out.String() != want {
 		t.Errorf("the log is %q, want %q", out.String(), want)
 	}
@@ -356,7 +357,7 @@ func TestTimeoutThatGrows(t *testing.T) {
 type Job struct{ Done bool }
 
 func finished(ctx context.Context, status func(context.Context) (Job, error)) (Job, error) {
-	policy := retry.Policy{Name: "job", MaxElapsed: 10 * time.Minute, Backoff: retry.Constant(2 * time.Second)}
+	policy := retry.Policy{Name: "job", MaxElapsed: 10 * time.Minute, AttemptTimeout: 10 * time.Second, Backoff: retry.Constant(2 * time.Second)}
 	return retry.Do(ctx, policy, retry.Until(status, func(j Job) bool { return j.Done }))
 }
 
