@@ -462,7 +462,9 @@ func unmarked(err error) error {
 
 // Stop marks err as permanent: the run that op returns it to ends, with ReasonPermanent. Like
 // every mark it does not change the text of err, and is recognized anywhere in the error that op
-// returns, except inside an *[Error], whose marks were for an inner run. Stop(nil) is nil.
+// returns, except inside an *[Error], whose marks were for an inner run. If there are several, the
+// outermost decides, and of joined errors the first that has one: After(Stop(err), d) does not end
+// the run. [Undone] leaves that to the others. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil

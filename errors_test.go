@@ -449,6 +449,28 @@ func testMark(t *testing.T, mark func(error) error, reason retry.Reason) {
 	}
 }
 
+// Of several marks the outermost decides, and of joined errors the first that has one.
+func TestTheOutermostMarkDecides(t *testing.T) {
+	stopped := fmt.Errorf("x: %w", retry.Stop(errDown))
+	for name, tt := range map[string]struct {
+		err  error
+		want retry.Reason
+	}{
+		"Stop beneath After":         {retry.After(stopped, time.Second), retry.ReasonMaxAttempts},
+		"Stop around After":          {retry.Stop(retry.After(errDown, time.Second)), retry.ReasonPermanent},
+		"Stop beneath Undone":        {retry.Undone(stopped), retry.ReasonPermanent},
+		"joined, Stop after After":   {errors.Join(retry.After(errDown, time.Second), stopped), retry.ReasonMaxAttempts},
+		"joined, Stop before After":  {errors.Join(stopped, retry.After(errDown, time.Second)), retry.ReasonPermanent},
+		"joined, Stop after Undone":  {errors.Join(retry.Undone(errDown), stopped), retry.ReasonPermanent},
+		"joined, Stop after no mark": {errors.Join(errDown, stopped), retry.ReasonPermanent},
+	} {
+		p, _ := virtual()
+		t.Run(name, func(t *testing.T) {
+			wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return tt.err }), tt.want)
+		})
+	}
+}
+
 // A refused run has failed to all that watch it. An outer run ends so too: there is
 // one server, and it asked not to be called again.
 func TestRefusedEndsARun(t *testing.T) {
