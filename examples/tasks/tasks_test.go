@@ -206,6 +206,28 @@ func TestFailover(t *testing.T) {
 	if err == nil || asked.Load() != 16 {
 		t.Errorf("with JSON: %v after %d requests, want 16", err, asked.Load())
 	}
+
+	revoked, _ := server(t, "", answer{401, ""})
+	url, requests = server(t, ada)
+	targets(revoked, url)
+	if _, err := getFrom(t.Context(), policy); reason(err) != retry.ReasonPermanent || requests.Load() != 0 {
+		t.Errorf("after a 401: %v, and %d requests to the other replica", err, requests.Load())
+	}
+
+	// The budget of a new process does not pay for a switch after a timeout: until the first replica rests.
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
+	targets(hangs.URL, url)
+	policy.AttemptTimeout, policy.Budget = 50*time.Millisecond, new(retry.EarnedBudget)
+	for range 3 {
+		if _, err := getFrom(t.Context(), policy); reason(err) != retry.ReasonBudget || requests.Load() != 0 {
+			t.Errorf("after a timeout: %v, and %d requests to the other replica", err, requests.Load())
+		}
+	}
+	policy.AttemptTimeout = 10 * time.Second
+	if _, err := getFrom(t.Context(), policy); err != nil || requests.Load() != 1 {
+		t.Errorf("while the first replica rests: %v after %d requests", err, requests.Load())
+	}
 }
 
 func TestLLM(t *testing.T) {
@@ -217,6 +239,10 @@ func TestLLM(t *testing.T) {
 	url, requests = server(t, spent, answer{429, ""}, answer{429, ""})
 	if resp, err := complete(t.Context(), url, "Hi"); err != nil || resp.StatusCode != 429 || requests.Load() != 1 {
 		t.Errorf("without money: %v, %v after %d requests, want the 429 of one", resp, err, requests.Load())
+	}
+	url, requests = server(t, spent, answer{429, "1"})
+	if resp, err := complete(t.Context(), url, "Hi"); err != nil || resp.StatusCode != 200 || requests.Load() != 2 {
+		t.Errorf("without money, with a wait: %v, %v after %d requests, want it sent again", resp, err, requests.Load())
 	}
 
 	// A timeout is tried again once ten calls have succeeded.
