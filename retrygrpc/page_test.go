@@ -46,6 +46,7 @@ const (
 	rowUnencoded, ruleUnencoded     = "the request cannot be", "A request that grpc cannot"
 	rowPushback, rulePushback       = "a pushback that is negative", "With a pushback"
 	rowDropped, ruleDropped         = "the load balancing policy dropped", "An attempt that a load balancing policy has dropped"
+	rowRefusedCredentials           = "credentials returned a status"
 	rowInterceptor, ruleInterceptor = "an error without a status", "An error without a status"
 )
 
@@ -131,7 +132,7 @@ func attemptsOf() (all []attempted) {
 			return []grpc.DialOption{grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"dropping_` + name + `": {}}]}`)}
 		}})
 	}
-	add("credentials with a status", rowDropped, ruleDropped, attempted{dialing: func() []grpc.DialOption {
+	add("credentials with a status", rowRefusedCredentials, ruleDropped, attempted{dialing: func() []grpc.DialOption {
 		return []grpc.DialOption{grpc.WithPerRPCCredentials(judged{})}
 	}})
 	for name, err := range map[string]error{"a plain error": errors.New("no"), "with proof": retry.Undone(errors.New("no"))} {
