@@ -30,7 +30,7 @@ func (s *subscription) deliver(msg jetstream.Msg, turn func(id string, err error
 	}
 	if err != nil || s.begins.Err() != nil { // nothing has started
 		if turn != nil {
-			turn("", errNoMessage)
+			turn("", errUnused)
 		}
 		s.handBack(msg, quiet)
 		return

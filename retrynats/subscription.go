@@ -125,7 +125,7 @@ func (s *subscription) probe() bool {
 		turn, err := s.handler.Gate.Wait(s.open)
 		if s.open.Err() != nil {
 			if err == nil {
-				turn("", errNoMessage)
+				turn("", errUnused)
 			}
 			return false
 		}
@@ -144,8 +144,8 @@ func (s *subscription) probe() bool {
 	return true
 }
 
-// errNoMessage says nothing to a gate.
-var errNoMessage = retry.Stop(errors.New("retrynats: no message"))
+// errUnused says nothing to a gate.
+var errUnused = retry.Stop(errors.New("retrynats: no message has started"))
 
 // one consumes one message with a turn, or gives the turn back. It reports whether the subscription goes on.
 // Unlike Fetch it takes the user's options.
@@ -174,7 +174,7 @@ func (s *subscription) one(turn func(id string, err error)) bool {
 	}
 	select {
 	case turn := <-given:
-		turn("", errNoMessage)
+		turn("", errUnused)
 	default:
 		return true
 	}
