@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -533,8 +534,8 @@ func (b badTimeout) WithTimeoutCause(ctx context.Context, d time.Duration, cause
 	return b.Clock.WithTimeoutCause(ctx, d, cause)
 }
 
-// onceIn has f called once, in a func of the policy.
-var onceIn = map[string]func(p *retry.Policy, f func()){
+// inFunc has f called in one of the funcs of the policy.
+var inFunc = map[string]func(p *retry.Policy, f func()){
 	"Start": func(p *retry.Policy, f func()) {
 		p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { f(); return ctx }
 	},
@@ -590,7 +591,7 @@ func TestAPanicInAFuncOfThePolicyEndsTheRun(t *testing.T) {
 			t.Errorf("the error says %d attempts, want %d", e.Attempts, made)
 		}
 	}
-	for name, in := range onceIn {
+	for name, in := range inFunc {
 		t.Run(name, func(t *testing.T) {
 			p, _ := virtual()
 			panicked := false
@@ -621,7 +622,7 @@ func TestAttemptsAreNotForFuncsOfTheirPolicy(t *testing.T) {
 		"Next":  func(a *retry.Attempts) { a.Next() },
 		"Done":  func(a *retry.Attempts) { a.Done(errDown) },
 	} {
-		for name, in := range onceIn {
+		for name, in := range inFunc {
 			t.Run(method+" in "+name, func(t *testing.T) {
 				p, _ := virtual()
 				var a *retry.Attempts
@@ -651,7 +652,7 @@ func TestAttemptsAreNotForFuncsOfTheirPolicy(t *testing.T) {
 
 // Cancel in a func of the policy does nothing: an attempt is underway, or the end of one.
 func TestCancelInAFuncOfThePolicy(t *testing.T) {
-	for name, in := range onceIn {
+	for name, in := range inFunc {
 		p, _ := virtual()
 		p.MaxAttempts = 2
 		var a *retry.Attempts
@@ -699,7 +700,7 @@ func TestErrorUndoneThoughAFuncOfThePolicyPanics(t *testing.T) {
 	for _, name := range []string{"Leave", "Backoff", "AttemptDone", "Wait"} {
 		for _, canceled := range []bool{false, true} {
 			p, _ := virtual()
-			onceIn[name](&p, func() { panic("boom") })
+			inFunc[name](&p, func() { panic("boom") })
 			ctx, cancel := context.WithCancel(t.Context())
 			a := p.Attempts(ctx)
 			a.Next()
@@ -715,11 +716,72 @@ func TestErrorUndoneThoughAFuncOfThePolicyPanics(t *testing.T) {
 		}
 	}
 	p, _ := virtual()
-	onceIn["Classify"](&p, func() { panic("boom") })
+	inFunc["Classify"](&p, func() { panic("boom") })
 	a := p.Attempts(t.Context())
 	a.Next()
 	_ = caught(func() { a.Done(retry.Undone(errDown)) })
 	if gaveUp(t, a.Err()).Undone {
 		t.Error("panic in Classify: Undone, though nobody has judged the attempt")
+	}
+}
+
+// A run whose clock panics at its begin is 0 old.
+func TestAClockThatPanicsAtTheBegin(t *testing.T) {
+	p, v := virtual()
+	panics := true
+	p.Clock = breaksOnce(v, &panics)
+	log := record(&p)
+	a := p.Attempts(t.Context())
+	wantPanic(t, "boom", func() { a.Next() })
+	if e := gaveUp(t, a.Err()); e.Elapsed != 0 || e.Waited != 0 || log.summary.Reason != retry.ReasonPanic {
+		t.Errorf("%+v, want a run that took no time, and ended by a panic", *e)
+	}
+}
+
+// Whatever its caller does with an Attempts, and whatever panics: each attempt that was announced ends
+// once, and is counted once, each pass is given back, and the run is begun and ended once.
+func TestAttemptsInAnyOrder(t *testing.T) {
+	for seed := range uint64(20_000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		p, _ := virtual()
+		p.MaxAttempts, p.AttemptTimeout = 4, time.Hour
+		boom := func() {
+			if rng.IntN(25) == 0 {
+				panic("boom")
+			}
+		}
+		for _, name := range []string{"AttemptDone", "Wait", "Classify", "Backoff", "Sleep"} {
+			inFunc[name](&p, boom)
+		}
+		log := record(&p)
+		g := guarded(&p)
+		g.onLeave = boom
+		budget := counting(&p)
+		a := p.Attempts(t.Context())
+		made := 0
+		for range 20 {
+			_ = caught(func() {
+				switch rng.IntN(12) {
+				case 0:
+					a.Cancel(errFull)
+				case 1:
+					if rng.IntN(4) == 0 {
+						a.Close()
+					}
+				case 2, 3, 4, 5:
+					if a.Next() {
+						made++
+					}
+				default:
+					a.Done(errDown)
+				}
+			})
+		}
+		_ = caught(a.Close)
+		begun, ended, dones := strings.Count(log.String(), "attempt("), strings.Count(log.String(), "attemptDone("), strings.Count(log.String(), "done(")
+		e, _ := errors.AsType[*retry.Error](a.Err())
+		if e == nil || e.Attempts != made || begun != made || ended != made || dones > 1 || budget.ended > 1 || len(g.open) > 0 || len(g.wrong) > 0 {
+			t.Fatalf("seed %d: %d attempts were made; %v, %s, Budget.End %d times; the guard has %v open, and %v", seed, made, e, log, budget.ended, g.open, g.wrong)
+		}
 	}
 }

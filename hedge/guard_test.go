@@ -616,6 +616,23 @@ func TestAPanicWithoutATimeLeavesTheGuards(t *testing.T) {
 	})
 }
 
+// Take is called once, also if Policy.Classify panics after op has ended.
+func TestTakeIsCalledOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		p := retry.Policy{Guards: []retry.Guard{w}, Classify: func(error) retry.Class { panic("classify") }}
+		taken, left := 0, 0
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = hedge.Race(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(context.Context) (int, error) { return 0, errHiccup },
+				hedge.Value[int]{Take: func() func(retry.Exit) { taken++; return func(retry.Exit) { left++ } }})
+		}()
+		if taken != 1 || left != 1 {
+			t.Errorf("Take was called %d times, leave %d times; want once", taken, left)
+		}
+	})
+}
+
 // lateClock has contexts that end a minute after their deadline, as on a busy machine.
 type lateClock struct{ clockx.Clock }
 
