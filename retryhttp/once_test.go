@@ -2,7 +2,9 @@ package retryhttp_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -242,10 +244,8 @@ func TestOnceStatuses(t *testing.T) {
 
 // The header names the time until the response headers have to be there, whoever keeps it.
 func TestTimeoutHeaderOfAClientsCalls(t *testing.T) {
-	var got string
 	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
-		got = r.Header.Get("X-Timeout-Ms")
-		_, _ = io.WriteString(w, "{}")
+		_, _ = io.WriteString(w, `{"":"`+r.Header.Get("X-Timeout-Ms")+`"}`)
 	})
 	own := &http.Client{Transport: &retryhttp.Transport{Base: s.base, TimeoutHeader: "X-Timeout-Ms"}}
 	wrapped := &http.Client{Transport: tripper(own.Transport.RoundTrip)}
@@ -258,8 +258,8 @@ func TestTimeoutHeaderOfAClientsCalls(t *testing.T) {
 			return retryhttp.Once[*http.Response](ctx, p, c, req)
 		},
 		"Once, decoded": func(ctx context.Context, c *http.Client, req *http.Request) (*http.Response, error) {
-			_, err := retryhttp.Once[struct{}](ctx, p, c, req)
-			return nil, err
+			body, err := retryhttp.Once[json.RawMessage](ctx, p, c, req)
+			return &http.Response{Body: io.NopCloser(bytes.NewReader(body))}, err
 		},
 	} {
 		for _, c := range []*http.Client{own, wrapped} {
@@ -268,11 +268,9 @@ func TestTimeoutHeaderOfAClientsCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			if resp != nil {
-				resp.Body.Close()
-			}
+			got := read(t, resp)
 			cancel()
-			if len(got) != len("3599999") {
+			if len(got) != len(`{"":"3599999"}`) {
 				t.Errorf("%s, %T: %q milliseconds are left", name, c.Transport, got)
 			}
 		}
