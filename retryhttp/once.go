@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/goretry/retry"
 )
@@ -72,9 +73,11 @@ func alone(p retry.Policy) retry.Policy {
 // attemptError is the error of an attempt or of a copy, with what is known about it.
 type attemptError struct{ verdict retry.Verdict }
 
-func (e *attemptError) Error() string          { return e.verdict.Err.Error() }
-func (e *attemptError) Unwrap() error          { return e.verdict.Err }
-func (e *attemptError) Verdict() retry.Verdict { return e.verdict } // for failover.Do and hedge.Race
+func (e *attemptError) Error() string             { return e.verdict.Err.Error() }
+func (e *attemptError) Unwrap() error             { return e.verdict.Err }
+func (e *attemptError) Verdict() retry.Verdict    { return e.verdict } // for failover.Do and hedge.Race
+func (e *attemptError) RetryAfter() time.Duration { return e.verdict.Hint }
+func (e *attemptError) RetryNow() bool            { return e.verdict.Now }
 
 // open makes one attempt, up to its headers and Check.
 func (c *call) open(ctx context.Context) (resp *http.Response, v retry.Verdict) {

@@ -372,3 +372,27 @@ func TestOnceKeepsMarks(t *testing.T) {
 		}
 	}
 }
+
+// A run other than failover.Do waits as the server asks, also if a Check has an error of its own.
+func TestOnceKeepsTheWaitBesideACheck(t *testing.T) {
+	for name, check := range map[string]error{
+		"an error": errors.New("busy"),
+		"After":    retry.After(errors.New("busy"), time.Hour),
+	} {
+		n := 0
+		c := &http.Client{Transport: &retryhttp.Transport{
+			Check: func(*http.Response) error { return check },
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				n++
+				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"3600"}}, Body: http.NoBody, Request: req}, nil
+			}),
+		}}
+		req, _ := http.NewRequest("GET", "http://localhost", nil)
+		_, err := retry.Do(t.Context(), retry.Policy{}, func(ctx context.Context) (struct{}, error) {
+			return retryhttp.Once[struct{}](ctx, retry.Policy{}, c, req)
+		})
+		if e, _ := errors.AsType[*retry.Error](err); e == nil || e.Reason != retry.ReasonRetryAfter || n != 1 {
+			t.Errorf("%s: %d requests, %v", name, n, err)
+		}
+	}
+}

@@ -3,11 +3,11 @@ package retryredis_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryredis"
 	"github.com/redis/go-redis/v9"
@@ -31,18 +30,31 @@ func connect(t testing.TB, s *server) *redis.Client {
 }
 
 // state returns what the key has.
-func state(t *testing.T, client *redis.Client, key string) (s pacing.State) {
+func state(t *testing.T, client *redis.Client, key string) (s pace.State) {
 	t.Helper()
 	all, err := client.HGetAll(t.Context(), key).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, x := range map[string]*float64{"tat": &s.Tat, "at": &s.At, "moved": &s.Moved, "until": &s.Until, "passed": &s.Passed, "ahead": &s.Ahead, "free": &s.Free, "freed": &s.Freed} {
-		if *x, err = strconv.ParseFloat(all[name], 64); err != nil {
-			t.Fatalf("%s of %v: %v", name, all, err)
-		}
+	numbers := map[string]json.Number{}
+	for name, x := range all {
+		numbers[name] = json.Number(x)
+	}
+	text, err := json.Marshal(numbers)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", all, err)
 	}
 	return s
+}
+
+// numbers returns those of a State.
+func numbers(s pace.State) (n struct{ Tat, At, Until, Ahead float64 }) {
+	text, _ := json.Marshal(s)
+	_ = json.Unmarshal(text, &n)
+	return n
 }
 
 // However Asks come and clocks go, the script answers and keeps what State.Reserve does.
@@ -57,7 +69,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		}
 		return x
 	}
-	var law pacing.State
+	var law pace.State
 	now, met := 1.7e9, map[string]int{}
 	rate, burst := 25., 5.
 	for range 20_000 {
@@ -70,7 +82,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		case 2:
 			now += chance.Float64() * 1e4
 		case 3:
-			law = pacing.State{}
+			law = pace.State{}
 			if err := client.Del(t.Context(), s.Key).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +109,10 @@ func TestScriptIsTheLaw(t *testing.T) {
 			a.Passed = size(20)
 		}
 		before := law
-		want := pace.Slots(law.Reserve(now, pacing.Ask(a)))
+		want, _, err := law.Reserve(now, a)
+		if err != nil {
+			t.Fatal(err)
+		}
 		got, err := s.ReserveAt(t.Context(), now, a)
 		if err != nil || got != want {
 			t.Fatalf("%+v at %v: %+v, %v; want %+v", a, now, got, err, want)
@@ -105,7 +120,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		if kept := state(t, client, s.Key); kept != law {
 			t.Fatalf("%+v at %v keeps %+v, want %+v", a, now, kept, law)
 		}
-		switch {
+		switch law, before := numbers(law), numbers(before); {
 		case law.Until > before.Until && a.Hold > 0:
 			met["held"]++
 		case a.Hold > 0:
@@ -139,7 +154,7 @@ func TestTheServersClock(t *testing.T) {
 	if err != nil || got.N != 1 || got.Wait != 0 || -got.Moved < before || -got.Moved > after {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if kept := state(t, client, "k"); kept.At < before || kept.At > after || kept.Tat != kept.At {
+	if kept := numbers(state(t, client, "k")); kept.At < before || kept.At > after || kept.Tat != kept.At {
 		t.Errorf("%+v between %v and %v", kept, before, after)
 	}
 	if ttl := client.PTTL(t.Context(), "k").Val(); ttl <= 9*time.Minute || ttl > 10*time.Minute {
@@ -165,7 +180,7 @@ func TestHowLongAKeyIsKept(t *testing.T) {
 		}
 		kept := state(t, client, "k")
 		ttl := client.PTTL(t.Context(), "k").Val()
-		if want := kept.Keep(pacing.Ask(tt.a)); ttl > want+time.Second || ttl < want-time.Minute || want < tt.keep-time.Second || want > tt.keep+time.Second {
+		if want := kept.Keep(tt.a); ttl > want+time.Second || ttl < want-time.Minute || want < tt.keep-time.Second || want > tt.keep+time.Second {
 			t.Errorf("after %+v it expires in %v, Keep says %v, want %v", tt.a, ttl, want, tt.keep)
 		}
 		if tt.a.Rate > 1 || tt.a.Patience > 0 {
@@ -186,7 +201,7 @@ func TestAKeyOfBefore(t *testing.T) {
 	if err != nil || got.N != 1 || got.Wait < 60 || got.Wait > 101 || got.Moved != -5 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if kept := state(t, client, "k"); kept.Tat != now+101 {
+	if kept := numbers(state(t, client, "k")); kept.Tat != now+101 {
 		t.Errorf("%+v", kept)
 	}
 }
