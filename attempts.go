@@ -21,10 +21,10 @@ import (
 // see Judged.
 //
 // The run begins with the first Next, which Untimed and Resumed must precede. It is over when Next
-// or Done has returned false and at the latest with Close, which also makes the calls of hooks and
-// budget that are owed after a panic of the caller. A panic in a func of the policy ends it at once.
-// Done, Judged and Hold panic if no attempt is underway. Next, Done, Judged and Close panic if a func
-// of the policy calls them during the run. An Attempts is not safe for concurrent use.
+// or Done has returned false, after a panic in a func of the policy, and at the latest with Close,
+// which also makes the calls of hooks and budget that are owed after a panic of the caller. Done,
+// Judged and Hold panic if no attempt is underway, and all if a func of the policy calls them. An
+// Attempts is not safe for concurrent use.
 type Attempts struct {
 	policy Policy
 	run    run
@@ -111,11 +111,10 @@ func (a *Attempts) Context() context.Context {
 	return a.run.opCtx
 }
 
-// RunContext returns the context of the run: the caller's, or what Hooks.Start has made
-// of it.
+// RunContext returns the context of the run: the caller's, or that of Hooks.Start.
 func (a *Attempts) RunContext() context.Context { return a.run.ctx }
 
-// Number returns the number of the latest attempt that Next has announced, 0 before the first.
+// Number returns the number of the latest attempt, 0 before the first.
 func (a *Attempts) Number() int { return a.run.number }
 
 // Done says that the attempt has ended with err, nil for a success, and reports whether another

@@ -96,8 +96,8 @@ func power(x float64, n int) float64 {
 	return p
 }
 
-// Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. A field that is zero
-// or negative takes its default: 100 ms, 20 s. If Max is less than Base, d is Max.
+// Linear is a [Backoff] with d = min(Max, Base·Retry), jittered; Max if that is less than Base. A field
+// that is zero or negative takes its default: 100 ms, 20 s.
 type Linear struct {
 	Base, Max time.Duration
 	Jitter    Jitter

@@ -106,8 +106,7 @@ func Final(err error) bool {
 // If no error of the tree is known, it reads what vendors have in common: a code in words, such as
 // RateLimitExceeded, or a status that the text shows. Beside a status, such a code counts where
 // vendors contradict the status: 400 with Throttling may be repeated, and 429 with
-// insufficient_quota may not. (Package retryhttp sees no body: that needs its BodyHint.) It
-// compares texts only where there is nothing else.
+// insufficient_quota may not. It compares texts only where there is nothing else.
 // clienttest/CLIENTS.md has the rules, and how often they are right.
 //
 // The most specific knowledge wins. A timeout is TimedOut, but a dial that times out is

@@ -122,8 +122,7 @@ type Error struct {
 
 // Error returns one line: what gave up, after how many attempts and how long, why, the last error,
 // and the Cause. If the last error says only that a context has ended or that a body was used up,
-// the latest of Errs that says more follows it, cut to 256 bytes. Where an error's text begins a
-// new line, as that of [errors.Join] does, "; " stands instead.
+// the latest of Errs that says more follows it, cut to 256 bytes. "; " stands for a new line.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -462,9 +461,8 @@ func unmarked(err error) error {
 
 // Stop marks err as permanent: the run that op returns it to ends, with ReasonPermanent. Like
 // every mark it does not change the text of err, and is recognized anywhere in the error that op
-// returns, except inside an *[Error], whose marks were for an inner run. If there are several, the
-// outermost decides, and of joined errors the first that has one: After(Stop(err), d) does not end
-// the run. [Undone] leaves that to the others. Stop(nil) is nil.
+// returns, except inside an *[Error], whose marks were for an inner run. Of several marks but Undone
+// the outermost decides, and of joined errors the first that has one. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil

@@ -37,8 +37,7 @@ type Guard interface {
 	// for at most Entry.Patience, but not for a hedge; hooks do not see such a wait.
 	// The error is judged by its marks and its hint, and else by [DefaultClassifier]. It is Undone,
 	// and Unprocessed where it would be Transient. [Stop] ends the run, [After] says how long to
-	// wait, and an error that says nothing, as one of errors.New, means the backoff. After(err, 0)
-	// means it whatever err says.
+	// wait, and an error that says nothing, as one of errors.New, means the backoff.
 	Enter(ctx context.Context, e Entry) (Pass, error)
 
 	// Leave takes a Pass back: once for each that Enter has returned without an error, whatever

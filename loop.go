@@ -13,9 +13,8 @@ import (
 )
 
 // Loop makes one run's decisions. It never sleeps, reads a clock or starts a goroutine: its method
-// Next takes the time at which an attempt ended, and the error, and returns how long to wait
-// before the next attempt, or that there is none. [Do] is a Loop that sleeps; a message queue or a
-// simulator drives one its own way.
+// Next takes the time at which an attempt ended, and the error, and returns the wait before the
+// next attempt, or that there is none. [Do] is a Loop that sleeps; a queue drives one otherwise.
 //
 // A Loop ignores Policy.AttemptTimeout, Guards and Hooks, because it makes no attempts: see
 // [Attempts] for a run that does. Only the Budget reads Policy.Clock. Error.Waited counts the

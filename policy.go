@@ -73,11 +73,7 @@ type Policy struct {
 	// guards: in the handler of a message, guard the calls that it makes. A nil Guard admits all.
 	Guards []Guard
 
-	// Clock measures waits and deadlines. A deadline of the caller is read as a time of this clock:
-	// if that is not the system's, make it by the clock's WithTimeoutCause. Nil means
-	// clockx.System().
-	Clock clockx.Clock
-
+	Clock clockx.Clock   // measures waits and deadlines, also the caller's: its WithTimeoutCause makes those; nil means clockx.System()
 	Hooks Hooks          // called when something happens in a run
 	Rand  func() float64 // random numbers for jitter, uniform in [0,1); nil means math/rand/v2
 }

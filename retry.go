@@ -9,10 +9,8 @@ import (
 
 // Do calls op until it succeeds or p says to stop, and returns op's value. When Do gives up, it
 // returns the last value that op returned and an *[Error]. The package documentation lists the
-// rules. For an op without a value see [Run].
-//
-// A value with which op returns no error is a success, whatever it is: an op that returns the
-// response of an http.Client has to return an error for a 503, as retryhttp.Failure makes it.
+// rules. For an op without a value see [Run]. A value with which op returns no error is a success,
+// also an HTTP response with status 503: see retryhttp.Failure.
 //
 // Do calls op on the caller's goroutine. op's context ends with ctx and, if the policy has one,
 // with the attempt's timeout. Do does not interrupt an op that ignores its context. A panic or

@@ -12,8 +12,8 @@ import (
 // is received: guards are left then, so a limit does not hold a place for the work that follows.
 //
 // A Ticker knows no error, so no tick is a success: to hooks, guards and the budget each is a
-// Transient failure, of which errors.Is reports that it is an [ErrRejected], and Stop cancels the
-// run. Policy.Classify and AttemptTimeout are not used.
+// Transient failure that is an [ErrRejected], and Stop cancels the run. Policy.Classify and
+// AttemptTimeout are not used.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends
 
