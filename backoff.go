@@ -55,7 +55,7 @@ func PlusMinus(f float64) Jitter { return Jitter{Low: 1 - f, High: 1 + f} }
 // there is no jitter.
 func Plus(d time.Duration) Jitter { return Jitter{Low: 1, High: 1, Plus: d} }
 
-// Constant is a [Backoff] that always waits this long; a negative one, not at all.
+// Constant is a [Backoff] that always waits this long; a negative one does not.
 type Constant time.Duration
 
 // Delay returns the constant.
