@@ -493,7 +493,7 @@ func main() { fmt.Println(%s) }
 	if !longTests {
 		t.Skip("knows what a small program links; RETRY_LONG=1 measures it")
 	}
-	for flags, most := range map[string]int64{"": 900_000, "-s -w": 615_000} {
+	for flags, most := range map[string]int64{"": 920_000, "-s -w": 630_000} {
 		if grown := size("./with", flags) - size("./without", flags); grown > most {
 			t.Errorf("with the flags %q a program grows by %d bytes, want at most %d", flags, grown, most)
 		} else {
