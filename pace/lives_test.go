@@ -25,7 +25,11 @@ func (c *chance) below(n int) int {
 	return c.rng.IntN(n)
 }
 
-func (c *chance) upTo(d time.Duration) time.Duration { return time.Duration(c.below(int(d) + 1)) }
+func (c *chance) upTo(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.rng.Int64N(int64(d) + 1))
+}
 
 // moody is a guard that refuses one attempt of ten.
 type moody struct{ *chance }
