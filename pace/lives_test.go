@@ -19,11 +19,7 @@ type chance struct {
 	rng *rand.Rand
 }
 
-func (c *chance) below(n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rng.IntN(n)
-}
+func (c *chance) below(n int) int { return int(c.upTo(time.Duration(n - 1))) }
 
 func (c *chance) upTo(d time.Duration) time.Duration {
 	c.mu.Lock()
